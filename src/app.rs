@@ -6,6 +6,8 @@ mod active;
 mod build;
 mod config_metrics;
 mod online;
+mod ownership;
+mod peers;
 mod process;
 mod reload;
 mod signals;
@@ -147,9 +149,11 @@ async fn serve(
     let front = bind("listen.address", config.listen.address).await?;
     let front = front.on(workers);
     let back = bind("admin.address", config.admin.address).await?;
+    let peers = peers::bind(&config).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
+    let peers_at = peers.as_ref().map(Listener::address);
     let lasting = tokio::select! {
-        opened = ProcessState::open(&config, log, log_failed) => opened?,
+        opened = ProcessState::open(&config, log, peers_at, log_failed) => opened?,
         // A log in a database may be waited for.
         () = signals.next() => return Ok(()),
     };
@@ -174,7 +178,10 @@ async fn serve(
     let admin = admin(&in_use, &readiness, &reloads);
     let admin = tokio::spawn(back.serve(in_use.serving_admin(), admin, raised(admin_stopped)));
 
-    recover(&in_use).await?;
+    let (stop_peers, peers_stopped) = watch::channel(false);
+    let peers = peers.map(|peers| peers::serve(peers, &in_use, raised(peers_stopped)));
+    let peers = peers.transpose()?;
+    let mut owning = ownership::begin(&in_use).await?;
     readiness.lift(RECOVERING);
     if in_use.snapshot().config.auth.anonymous {
         say("nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for");
@@ -194,6 +201,7 @@ async fn serve(
     let mut ended = tokio::select! {
         () = signals.next() => Ok(()),
         Ok(error) = &mut log_failure => Err(Failure::BatchLog(error)),
+        Some(error) = owning.recv() => Err(Failure::BatchLog(error)),
     };
     reloading.abort();
     if ended.is_ok() {
@@ -219,6 +227,10 @@ async fn serve(
     }
     let _ = stop_admin.send(true);
     let _ = admin.await;
+    if let Some(peers) = peers {
+        let _ = stop_peers.send(true);
+        let _ = peers.await;
+    }
     if ended.is_ok() {
         ended = in_use
             .lasting
@@ -237,20 +249,6 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
     Listener::bind(address).await.map_err(|error| {
         Failure::Configuration(format!("{key}: cannot listen on {address}: {error}"))
     })
-}
-
-/// Locks and hides the batches that the last run left unfinished, before anything is served.
-async fn recover(in_use: &ActiveConfig) -> Result<(), Failure> {
-    let world = Arc::clone(&in_use.snapshot().world);
-    let recovered = in_use.lasting.batches.recover(&world.backends).await;
-    let unfinished = recovered.map_err(Failure::BatchLog)?;
-    if unfinished > 0 {
-        tracing::info!(
-            batches = unfinished,
-            "recovering unfinished batches of the last run"
-        );
-    }
-    Ok(())
 }
 
 fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reloads>) -> Admin {

@@ -39,6 +39,11 @@ pub use credentials::Refusal;
 pub use failure::Failure;
 pub use versioning::Versioning;
 
+/// Removes the headers of a request or a response that end at this hop.
+pub fn strip_hop(headers: &mut HeaderMap) {
+    rest::headers::strip(headers, None);
+}
+
 use crate::backend::endpoints::health::Health;
 use crate::backend::transport::upstream_timer::UpstreamTimer;
 use crate::body::Body;

@@ -8,6 +8,7 @@
 //! tables.
 
 pub mod api;
+pub mod fleet;
 mod identities;
 mod ids;
 pub mod locks;
@@ -39,6 +40,8 @@ pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;
 use crate::batch::api::outcomes::{BatchAnswer, Outcomes};
+use crate::batch::fleet::{Fleet, OwnedGuards, RELEASE_EVERY};
+use crate::batch::run::guarding::{CoordinatorTables, Sharing};
 pub(crate) use crate::batch::run::now_millis;
 use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
@@ -54,6 +57,9 @@ const READ_WAIT: Duration = Duration::from_secs(2);
 /// The answer to a batch or a snapshot whose tables cannot be locked in time.
 const LOCKED: &str =
     "one of the tables is locked by an unfinished batch or a long operation; retry later";
+/// The answer to a batch or a snapshot of whose tables the other gateways could not be told.
+const UNGUARDED: &str =
+    "the other gateways that share the batch log could not be told of the batch; retry later";
 /// The answer to a request that needs the batch log while its server is away.
 const AWAY: &str = "the batch log does not answer, so no batch can begin; retry later";
 /// The interval at which shutdown checks whether batches are still at work.
@@ -109,6 +115,43 @@ impl Batches {
         Self::over(Coordinator::new(log, settings, metrics))
     }
 
+    /// Creates the batches over a log that is shared with other gateways, or that another process can take over.
+    /// `guards` are the guards of this gateway's batches; `None` if it has the log for itself.
+    pub fn sharing(
+        log: Arc<dyn Log>,
+        fleet: Arc<Fleet>,
+        guards: Option<OwnedGuards>,
+        settings: BatchConfig,
+        metrics: metrics::Batch,
+    ) -> Self {
+        let mut coordinator = Coordinator::new(log, settings, metrics);
+        coordinator.sharing = Some(Sharing {
+            fleet: Arc::clone(&fleet),
+            guards,
+        });
+        let batches = Self::over(coordinator);
+        let tables = CoordinatorTables(Arc::downgrade(&batches.coordinator));
+        fleet.serve_from(Arc::new(tables));
+        batches
+    }
+
+    /// The gateways that share the log; `None` if it is for one process only.
+    pub fn fleet(&self) -> Option<&Arc<Fleet>> {
+        self.coordinator
+            .sharing
+            .as_ref()
+            .map(|sharing| &sharing.fleet)
+    }
+
+    /// Releases the guards that batches do not need any more, until the future is dropped.
+    pub async fn release_guards(&self) {
+        let mut tick = tokio::time::interval(RELEASE_EVERY);
+        loop {
+            tick.tick().await;
+            self.coordinator.release_guards().await;
+        }
+    }
+
     /// Creates the batches with the given clock, for a simulation that must not depend on the time of day.
     pub fn with_clock(
         log: Arc<dyn Log>,
@@ -162,7 +205,7 @@ impl Batches {
     }
 
     /// Takes over the unfinished batches of the log and returns their number. Must be awaited before anything is
-    /// served. `backends` are the configured ones.
+    /// served, or, if other gateways share the log, as soon as this one owns it. `backends` are the configured ones.
     ///
     /// # Errors
     ///
@@ -170,7 +213,11 @@ impl Batches {
     pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
         self.identities.are(backends);
         let finder = self.identities.finder(backends);
-        crate::batch::run::recovery::recover(&self.coordinator, &self.outcomes, &finder).await
+        let (coordinator, outcomes) = (&self.coordinator, &self.outcomes);
+        let unfinished =
+            crate::batch::run::recovery::recover(coordinator, outcomes, &finder).await?;
+        coordinator.begin_owning().await?;
+        Ok(unfinished)
     }
 
     /// Calls [`Self::forget`] once a minute, until the future is dropped or the log fails.
@@ -342,6 +389,7 @@ fn locked(error: LockError, message: &str) -> Error {
     busy(match error {
         LockError::TimedOut => message,
         LockError::Crowded => "too many requests wait for locked tables; retry later",
+        LockError::Unguarded => UNGUARDED,
     })
 }
 

@@ -8,6 +8,7 @@ pub mod backend;
 mod batch;
 mod batch_log;
 mod check;
+mod gateways;
 mod keys;
 mod kind;
 pub mod limits;
@@ -26,8 +27,9 @@ pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
-pub use batch::BatchConfig;
+pub use batch::{BatchConfig, WithoutLog};
 pub use batch_log::{LogAddress, PostgresAddress, PostgresLogConfig, SCHEMA, is_schema};
+pub use gateways::{GatewayTls, Gateways};
 pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};

@@ -16,4 +16,5 @@ pub mod rate;
 pub mod recognize;
 mod refused;
 pub mod rescue;
+pub mod share;
 pub mod trace;

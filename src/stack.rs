@@ -17,6 +17,7 @@ use crate::layer::metrics::{Metrics, MetricsLayer};
 use crate::layer::rate::{Rate, RateLayer, Rates};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
+use crate::layer::share::{Share, ShareLayer, Sharing};
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::request::span::Recorder;
@@ -24,8 +25,9 @@ use crate::telemetry::Log;
 pub use current::Current;
 
 /// The whole stack. It is a concrete type, so that no layer costs an allocation.
-pub type Stack =
-    Trace<Metrics<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
+pub type Stack = Trace<
+    Metrics<Rescue<Limits<Recognize<Share<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>,
+>;
 
 /// The parts from which the layers are made.
 pub struct Parts {
@@ -37,6 +39,8 @@ pub struct Parts {
     pub spans: Option<Arc<dyn Recorder>>,
     /// The limits on requests that are served at a time.
     pub limits: LimitsLayer,
+    /// The gateways that share the batch log; `None` if it is for one process only.
+    pub sharing: Option<Arc<Sharing>>,
     /// The verifier of callers' tokens.
     pub verifier: Arc<Verifier>,
     /// The limits on each caller's request rate; `None` if there are none.
@@ -63,6 +67,8 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(parts.limits)
         // Before authentication: a caller without a token learns which routes exist, and nothing else.
         .layer(RecognizeLayer)
+        // Before authentication: the gateway that has the batch log gets the request as the client sent it.
+        .layer(ShareLayer::new(parts.sharing))
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
         // As soon as the caller is known: one that sends too many requests, or takes more than its share of the

@@ -40,7 +40,9 @@ impl ActiveConfig {
     /// Starts the background tasks.
     pub(super) fn start(&self) {
         let batches = Arc::clone(&self.lasting.batches);
-        tokio::spawn(async move { batches.forget_old().await });
+        if batches.fleet().is_none() {
+            tokio::spawn(async move { batches.forget_old().await });
+        }
         self.snapshot.load().start(None);
         self.lasting.metrics.config_in_use();
     }

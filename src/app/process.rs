@@ -1,5 +1,6 @@
 //! The state that lasts as long as the process, whatever the configuration becomes.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -7,11 +8,13 @@ use tokio::sync::oneshot;
 use super::Failure;
 use crate::auth::keys::{Clock, SystemClock};
 use crate::batch::Batches;
+use crate::batch::fleet::OwnedGuards;
 use crate::batch::log::disk::{self, DiskLog};
 use crate::batch::log::postgres::PostgresLog;
 use crate::batch::log::{Log as BatchLog, LogError};
 use crate::config::{BatchConfig, Config, LogAddress};
 use crate::layer::limits::LimitsLayer;
+use crate::layer::share::PeerClient;
 use crate::metrics::Metrics;
 use crate::request::places::Places;
 use crate::telemetry::Log;
@@ -22,23 +25,40 @@ pub(super) struct ProcessState {
     pub(super) batches: Arc<Batches>,
     pub(super) log: Log,
     pub(super) clock: Arc<dyn Clock>,
+    /// The client to other gateways that share the log; `None` if there are none.
+    pub(super) peers: Option<Arc<PeerClient>>,
     /// The places of requests that are being served.
     pub(super) in_flight: LimitsLayer,
 }
 
 impl ProcessState {
-    /// Opens the batch log. `log_failed` gets the error if the log can no longer be written.
+    /// Opens the batch log. `peers` is the address for other gateways, if they share the log. `log_failed` gets the error if the log can no longer be written.
     pub(super) async fn open(
         config: &Config,
         log: Log,
+        peers: Option<SocketAddr>,
         log_failed: oneshot::Sender<LogError>,
     ) -> Result<Self, Failure> {
-        let batch_log = open_log(&config.batch, log_failed).await;
-        let batch_log = batch_log.map_err(Failure::BatchLog)?;
+        let opened = open_log(&config.batch, peers, log_failed).await;
+        let opened = opened.map_err(Failure::BatchLog)?;
         let metrics = Arc::new(Metrics::new());
-        let batches = Batches::new(batch_log, config.batch.clone(), metrics.batch().clone());
+        let gateways = config.batch.gateways.as_ref().filter(|_| peers.is_some());
+        let peers = gateways.map(|gateways| PeerClient::new(gateways.tls.as_ref()));
+        let peers = peers
+            .transpose()
+            .map_err(|error| Failure::Configuration(format!("batch.gateways.tls: {error}")))?;
+        let peers = peers.map(Arc::new);
+        let (settings, counters) = (config.batch.clone(), metrics.batch().clone());
+        let batches = match opened {
+            Opened::File(log) => Batches::new(log, settings, counters),
+            Opened::Postgres(log, guards) => {
+                let fleet = Arc::clone(log.fleet());
+                Batches::sharing(log, fleet, guards, settings, counters)
+            }
+        };
         Ok(Self {
             batches: Arc::new(batches),
+            peers,
             metrics,
             log,
             clock: Arc::new(SystemClock::default()),
@@ -50,11 +70,18 @@ impl ProcessState {
     }
 }
 
+/// An open log.
+enum Opened {
+    File(Arc<dyn BatchLog>),
+    Postgres(Arc<PostgresLog>, Option<OwnedGuards>),
+}
+
 /// Opens the log of batches. `failed` gets the error if it can no longer be written.
 async fn open_log(
     batch: &BatchConfig,
+    peers: Option<SocketAddr>,
     failed: oneshot::Sender<LogError>,
-) -> Result<Arc<dyn BatchLog>, LogError> {
+) -> Result<Opened, LogError> {
     let on_failure = move |error| {
         let _ = failed.send(error);
     };
@@ -63,12 +90,20 @@ async fn open_log(
             if batch.create_folder {
                 disk::make_folder(path)?;
             }
-            Ok(Arc::new(DiskLog::open(path, on_failure)?))
+            Ok(Opened::File(Arc::new(DiskLog::open(path, on_failure)?)))
         }
         LogAddress::Postgres(address) => {
             let log = batch.postgres_at(address);
-            let opened = PostgresLog::open(&log, &process_name(), on_failure).await?;
-            Ok(Arc::new(opened))
+            let Some((gateways, bound)) = batch.gateways.as_ref().zip(peers) else {
+                let opened = PostgresLog::open(&log, &process_name(), on_failure).await?;
+                return Ok(Opened::Postgres(Arc::new(opened), None));
+            };
+            let name = gateways.name.clone().unwrap_or_else(process_name);
+            let address = gateways.advertise.clone();
+            let address = address.unwrap_or_else(|| bound.to_string());
+            let (opened, guards) = PostgresLog::share(&log, &name, address, on_failure).await?;
+            let guards = OwnedGuards::new(Arc::new(guards));
+            Ok(Opened::Postgres(Arc::new(opened), Some(guards)))
         }
     }
 }

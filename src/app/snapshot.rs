@@ -17,6 +17,7 @@ use crate::config::reload::Digests;
 use crate::gateway::{Gateway, RoutingSnapshot};
 use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
+use crate::layer::share::Sharing;
 use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
@@ -80,7 +81,17 @@ impl Snapshot {
             &config.limits,
             Some(Arc::new(move || places.free())),
         );
+        let fleet = lasting.batches.fleet();
+        let sharing = fleet.map(|fleet| {
+            Arc::new(Sharing {
+                fleet: Arc::clone(fleet),
+                world: Arc::clone(&world),
+                peers: lasting.peers.clone(),
+                json_body: config.limits.json_body,
+            })
+        });
         let parts = stack::Parts {
+            sharing,
             requests: Arc::clone(metrics.requests()),
             spans: spans.as_ref().map(Spans::recorder),
             access_log: config.telemetry.access_log.then(|| lasting.log.clone()),

@@ -54,6 +54,9 @@ pub enum LockError {
     /// The limit of waiting requests is reached.
     #[error("too many requests wait for the lock")]
     Crowded,
+    /// The other gateways that share the batch log could not be told of the lock.
+    #[error("the other gateways could not be told of the lock")]
+    Unguarded,
 }
 
 /// Locks that are held. Dropping it frees them.

@@ -10,6 +10,7 @@ mod entry;
 #[cfg(test)]
 mod fakes;
 mod grouped_create;
+pub(in crate::batch) mod guarding;
 mod inspect;
 mod open;
 mod panic_guard;
@@ -74,6 +75,8 @@ pub struct Coordinator {
     /// The clock for the times that the log records.
     pub clock: WallClock,
     calls: CallLimits,
+    /// The gateways that share the log; `None` if the log is for one process only.
+    pub(in crate::batch) sharing: Option<guarding::Sharing>,
     /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
     /// True for each backend, by name, whose catalog has an atomic batch-create; no entry if that is not known.
@@ -154,6 +157,7 @@ impl Coordinator {
             open: OpenBatches::default(),
             clock: now_millis,
             calls: CallLimits::default(),
+            sharing: None,
             permits: Arc::default(),
             atomic: Arc::default(),
             tags: Tags::default(),

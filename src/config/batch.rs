@@ -5,8 +5,21 @@ use std::time::Duration;
 
 use super::batch_log::{LogAddress, SCHEMA, log_address, schema_name};
 use super::keys::{Keys, Section};
-use super::kind::{duration, flag, maybe, secret, shaped, whole};
-use super::{ClientTls, Secret};
+use super::kind::{choice, duration, flag, maybe, secret, shaped, table, whole};
+use super::{ClientTls, Gateways, Secret};
+
+/// The words for what a gateway does that has lost its log.
+const WITHOUT_LOG: [(&str, WithoutLog); 2] =
+    [("refuse", WithoutLog::Refuse), ("serve", WithoutLog::Serve)];
+
+/// What a gateway does that cannot reach its log in PostgreSQL for longer than its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutLog {
+    /// It refuses what batches can change.
+    Refuse,
+    /// It serves tables on which it knows no batch. It may show a part of a batch that it does not know.
+    Serve,
+}
 
 /// The coordinated batch: its log, its size and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +34,10 @@ pub struct BatchConfig {
     pub schema: String,
     /// The time after which another gateway takes a silent one for dead, and its log in PostgreSQL over.
     pub lease: Duration,
+    /// What happens while the log in PostgreSQL cannot be reached.
+    pub without_log: WithoutLog,
+    /// The way in which other gateways reach this one; `None` if it uses the log alone.
+    pub gateways: Option<Gateways>,
     /// True if the folder of the log is created when it does not exist.
     pub create_folder: bool,
     /// The most entries in one batch.
@@ -47,6 +64,8 @@ impl Default for BatchConfig {
             log_tls: None,
             schema: SCHEMA.to_owned(),
             lease: Duration::from_secs(5),
+            without_log: WithoutLog::Refuse,
+            gateways: None,
             create_folder: false,
             max_entries: 1000,
             lock_timeout: Duration::from_secs(10),
@@ -95,6 +114,18 @@ impl Section for BatchConfig {
             &mut self.lease,
             duration(Duration::from_millis(500), Duration::from_secs(60)),
             "With a log in PostgreSQL: how long a gateway may be silent before another one takes its log over.",
+        );
+        keys.key(
+            "without_log",
+            &mut self.without_log,
+            choice(&WITHOUT_LOG),
+            "With a log in PostgreSQL that has been away for longer than the lease: refuse what batches can change, or serve tables on which no batch is known and perhaps show a part of one.",
+        );
+        keys.key(
+            "gateways",
+            &mut self.gateways,
+            maybe(table()),
+            "How the gateways that share a log in PostgreSQL reach each other. Without it, one gateway at a time uses the log.",
         );
         keys.key(
             "create_folder",

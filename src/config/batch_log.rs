@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::kind::{Scalar, file_to_write, printable, string_schema};
 use super::load::reader::Text;
-use super::{BatchConfig, ClientTls};
+use super::{BatchConfig, ClientTls, WithoutLog};
 
 /// The default of `batch.schema`.
 pub const SCHEMA: &str = "nsgate";
@@ -48,6 +48,8 @@ pub struct PostgresLogConfig {
     pub schema: String,
     /// The time after which a silent gateway is taken for dead.
     pub lease: Duration,
+    /// True if tables are served while the server is away for longer than the lease.
+    pub serves_without: bool,
 }
 
 impl LogAddress {
@@ -161,6 +163,7 @@ impl PostgresLogConfig {
             tls: tls.cloned().unwrap_or_default(),
             schema: schema.to_owned(),
             lease,
+            serves_without: false,
         }
     }
 }
@@ -178,7 +181,11 @@ impl BatchConfig {
     pub fn postgres_at(&self, address: &PostgresAddress) -> PostgresLogConfig {
         let password = self.log_password.as_ref().map(|secret| secret.expose());
         let tls = self.log_tls.as_ref();
-        PostgresLogConfig::new(address, password, tls, &self.schema, self.lease)
+        let log = PostgresLogConfig::new(address, password, tls, &self.schema, self.lease);
+        PostgresLogConfig {
+            serves_without: self.without_log == WithoutLog::Serve,
+            ..log
+        }
     }
 }
 

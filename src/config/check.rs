@@ -7,6 +7,7 @@ mod same_catalog;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use http::Uri;
 
@@ -38,14 +39,44 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
 
 /// Warns about keys that show that a log in PostgreSQL was meant.
 fn batch_log(config: &Config, reader: &mut Reader<'_>) {
+    slot_cooldown(config, reader);
     if config.batch.log.file().is_none() || !reader.has_no_problem_below("batch.log") {
         return;
     }
-    for key in ["log_password", "log_tls"] {
+    for key in ["log_password", "log_tls", "gateways"] {
         let key = format!("batch.{key}");
         if reader.has(&key) {
             reader.warn_at(&key, "is for a log in PostgreSQL, and `batch.log` is a file; remove it, or write an address such as postgres://nsgate@db.example/nsgate");
         }
+    }
+}
+
+/// Refuses settings with which the delete of a gateway that is dead could hit what another gateway has made since, or with
+/// which a batch gives up before a gateway that is dead is known to be.
+fn slot_cooldown(config: &Config, reader: &mut Reader<'_>) {
+    const SHORTEST: Duration = Duration::from_secs(10);
+    let batch = &config.batch;
+    let Some(gateways) = batch
+        .gateways
+        .as_ref()
+        .filter(|_| batch.log.file().is_none())
+    else {
+        return;
+    };
+    if batch.slot_cooldown < SHORTEST && reader.has("batch.slot_cooldown") {
+        reader.problem_at("batch.slot_cooldown", "is too short for several gateways: a delete of a gateway that has died may still arrive; write 10s or more");
+    }
+    if batch.lease + Duration::from_secs(2) > batch.lock_timeout {
+        let key = if reader.has("batch.lease") {
+            "batch.lease"
+        } else {
+            "batch.gateways"
+        };
+        reader.problem_at(key, "`batch.lease` must be at least 2 s below `batch.lock_timeout`: batches wait for a gateway that is silent until its lease is over");
+    }
+    let is_known = !gateways.address.ip().is_unspecified() || gateways.advertise.is_some();
+    if !is_known {
+        reader.problem_at("batch.gateways", "the other gateways cannot be told `address`, which stands for all addresses of this host; write `advertise`, such as ${POD_IP}:8079");
     }
 }
 

@@ -329,6 +329,8 @@ where
     let there = there.clone();
     let locking = async move {
         let held = hold::for_change(&batches, &backend, operation, &there).await?;
+        let mut request = request;
+        hold::may_send(request.borrow_mut())?;
         let is_table = operation.lock() == Lock::Shared;
         Ok(LockedChange {
             table: is_table.then(|| hold::key(&backend, &there)),

@@ -1,9 +1,12 @@
 //! The locks that a request holds while its catalog works on it, so that no client sees a batch half
 //! done.
 
+use std::sync::Arc;
+
 use http::Request;
 
 use crate::backend::Backend;
+use crate::batch::fleet::Passage;
 use crate::batch::{Batches, Hold, TableKey};
 use crate::body::Body;
 use crate::error::Error;
@@ -44,7 +47,7 @@ pub(super) async fn for_change(
 ) -> Result<Hold, Error> {
     match operation {
         _ if operation.lock() == Lock::Namespace => batches.hold_namespace(backend, there).await,
-        _ if is_about_name(operation) => {
+        _ if operation.is_about_name() => {
             let held = batches.hold_for_name(key(backend, there)).await?;
             if may_destroy(operation) {
                 batches.may_leave(backend, &key(backend, there)).await?;
@@ -55,26 +58,17 @@ pub(super) async fn for_change(
     }
 }
 
-/// True if a table can get or lose its name through the operation. Operations outside the contract may do
-/// anything.
-fn is_about_name(operation: Operation) -> bool {
-    use Operation as Op;
-    matches!(
-        operation,
-        Op::CreateTable
-            | Op::CreateMaterializedView
-            | Op::DeclareTable
-            | Op::RegisterTable
-            | Op::RenameTable
-            | Op::DeregisterTable
-            | Op::DropTable
-            | Op::Unlisted(_)
-    )
-}
-
 /// True if the operation may delete a table's data, and not only its name.
 fn may_destroy(operation: Operation) -> bool {
     matches!(operation, Operation::DropTable | Operation::Unlisted(_))
+}
+
+/// Refuses a change that holds its locks if a batch of another gateway may have begun since it came.
+pub(super) fn may_send(request: &Request<Body>) -> Result<(), Error> {
+    match request.extensions().get::<Arc<Passage>>() {
+        Some(passage) => passage.check(),
+        None => Ok(()),
+    }
 }
 
 /// Returns the key of a table for the locks.

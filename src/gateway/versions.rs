@@ -43,6 +43,7 @@ where
             // The catalog refuses a create without a version number, so no lock is needed.
             None => None,
         };
+        hold::may_send(request.borrow_mut())?;
         Ok(LockedChange {
             table: version.as_ref().map(|(line, _)| line.table.clone()),
             batches,

@@ -55,6 +55,23 @@ pub enum Payload {
     ArrowFile,
 }
 
+impl Operation {
+    /// True if a table can get or lose its name through the operation. Operations outside the contract may do anything.
+    pub fn is_about_name(self) -> bool {
+        matches!(
+            self,
+            Self::CreateTable
+                | Self::CreateMaterializedView
+                | Self::DeclareTable
+                | Self::RegisterTable
+                | Self::RenameTable
+                | Self::DeregisterTable
+                | Self::DropTable
+                | Self::Unlisted(_)
+        )
+    }
+}
+
 /// The lock that an operation must hold while the catalog works on it, so that no batch is seen
 /// half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

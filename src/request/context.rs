@@ -32,6 +32,8 @@ pub struct RequestContext {
     pub context: Option<Context>,
     /// The reason why the request is malformed, and must be refused.
     pub malformed: Option<&'static str>,
+    /// True if another gateway has passed the request on.
+    pub is_passed_on: bool,
 }
 
 static NOTHING: RequestContext = RequestContext {
@@ -43,6 +45,7 @@ static NOTHING: RequestContext = RequestContext {
     principal: None,
     context: None,
     malformed: None,
+    is_passed_on: false,
 };
 
 impl RequestContext {

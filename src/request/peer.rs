@@ -17,6 +17,7 @@ struct PeerInfo {
     forwarded_for: HeaderValue,
     forwarded: HeaderValue,
     certified: Option<Principal>,
+    is_secure: bool,
 }
 
 impl Peer {
@@ -36,6 +37,7 @@ impl Peer {
             forwarded_for: value(plain),
             forwarded: value(format!("for={node};proto={proto}")),
             certified: None,
+            is_secure: secure,
         }))
     }
 
@@ -49,6 +51,11 @@ impl Peer {
     /// The principal that its certificate alone proves; `None` if it has none.
     pub fn holder(&self) -> Option<&Principal> {
         self.0.certified.as_ref()
+    }
+
+    /// True if the connection uses TLS.
+    pub fn is_secure(&self) -> bool {
+        self.0.is_secure
     }
 
     /// The client's address.

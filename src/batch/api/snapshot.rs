@@ -43,6 +43,8 @@ impl Batches {
                 ..ErrorFacts::default()
             })
         })?;
+        let guarded = coordinator.guard_tables(&tables).await;
+        guarded.map_err(|error| locked(error, LOCKED))?;
         Ok(ExclusiveHold {
             _hold: hold,
             _permit: permit,

@@ -23,6 +23,12 @@ impl Locks {
         Some(LockedEntry { entry, by })
     }
 
+    /// Returns the tables that batches hold.
+    pub fn held_by_batches(&self) -> Vec<TableKey> {
+        let holders = self.shared.holders.iter();
+        holders.map(|held| held.key().clone()).collect()
+    }
+
     /// Returns the batch that holds a table; `None` if none does.
     pub fn holder(&self, table: &TableKey) -> Option<BatchId> {
         let holders = &self.shared.holders;

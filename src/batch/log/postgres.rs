@@ -1,4 +1,4 @@
-//! The log in PostgreSQL, for one gateway at a time: a schema of a few tables, and a function for each durable step.
+//! The log in PostgreSQL, which one gateway owns at a time: a schema of a few tables, and a function for each durable step.
 //!
 //! The gateway that owns the log has a number, the fence; every write names it, and the server refuses a write with an
 //! older one. No statement holds a lock over a round trip, so a gateway that stops in the middle blocks nobody.
@@ -10,7 +10,9 @@ mod cause;
 mod connect;
 mod examine;
 mod fence;
+mod guards;
 mod install;
+mod member;
 mod outage;
 mod owner;
 mod reader;
@@ -25,14 +27,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub use examine::examine;
+pub use guards::PostgresGuards;
 pub use install::prepare;
 
-use fence::Fence;
-use outage::Outage;
 use reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
+use thread::Shared;
 use writer::{Answer, Write, WriteKind};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
+use crate::batch::fleet::Fleet;
 use crate::batch::step::{Decision, Settled};
 use crate::config::PostgresLogConfig;
 
@@ -51,11 +54,7 @@ const PATIENCE: u32 = 6;
 
 /// A log in a schema of PostgreSQL.
 pub struct PostgresLog {
-    address: String,
-    fence: Arc<Fence>,
-    outage: Arc<Outage>,
-    /// `None` once the log is closed.
-    queues: Mutex<Option<Queues>>,
+    shared: Arc<Shared>,
     running: Mutex<Option<Running>>,
 }
 
@@ -66,16 +65,32 @@ struct Queues {
     lookups: mpsc::Sender<Lookup>,
 }
 
+/// The way in which a gateway uses the log.
+enum Use {
+    /// As its only gateway, which waits for another one up to `patience`.
+    Alone { patience: Duration },
+    /// Together with others, which reach it at `address`.
+    Shared { address: String },
+}
+
+impl Use {
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
+    }
+}
+
 struct Running {
     /// True to end without writing what waits.
     abandon: watch::Sender<bool>,
+    /// True to end when it is written.
+    finish: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
 impl PostgresLog {
-    /// Opens the log, whose schema must be installed. Waits while another gateway uses it, up to six times the lease.
-    /// `name` tells operators which process has it. `on_failure` is called once, when another gateway has taken the log
-    /// over.
+    /// Opens the log, whose schema must be installed, for this gateway alone. Waits while another gateway uses it, up to
+    /// six times the lease. `name` tells operators which process has it. `on_failure` is called once, when another
+    /// gateway has taken the log over.
     ///
     /// # Errors
     /// The server cannot be reached or is not safe, the schema is not installed, or another gateway uses it.
@@ -95,25 +110,58 @@ impl PostgresLog {
         patience: Duration,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, LogError> {
-        thread::start(config, name, patience, Box::new(on_failure)).await
+        let usage = Use::Alone { patience };
+        let started = thread::start(config, name, usage, Box::new(on_failure)).await;
+        started.map(|(log, _)| log)
+    }
+
+    /// Opens the log to share it with other gateways, which reach this one at `address`. Which of them owns the log is
+    /// in [`fleet`](Self::fleet); nothing can be written before this one does.
+    ///
+    /// # Errors
+    /// The server is not safe, or the schema is not installed. A server that cannot be reached is waited for.
+    pub async fn share(
+        config: &PostgresLogConfig,
+        name: &str,
+        address: String,
+        on_failure: impl FnOnce(LogError) + Send + 'static,
+    ) -> Result<(Self, PostgresGuards), LogError> {
+        let usage = Use::Shared { address };
+        thread::start(config, name, usage, Box::new(on_failure)).await
+    }
+
+    /// The gateways that use the log, as this one sees them.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.shared.fleet
     }
 
     fn unreadable(&self, cause: String) -> LogError {
         LogError::Unusable {
-            path: self.address.clone(),
+            path: self.shared.address.clone(),
             cause,
         }
     }
 
     fn away(&self, cause: String) -> LogError {
         LogError::Away {
-            path: self.address.clone(),
+            path: self.shared.address.clone(),
             cause,
         }
     }
 
+    /// Returns the error for a log that this gateway cannot write.
+    fn to_error(&self) -> LogError {
+        match self.shared.ownership.get() {
+            Some(fence) => fence.to_error(),
+            None => self.away("another gateway owns it".to_owned()),
+        }
+    }
+
     fn queues(&self) -> MutexGuard<'_, Option<Queues>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .queues
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
@@ -122,7 +170,7 @@ impl PostgresLog {
 
     fn open_queues(&self) -> Result<Queues, LogError> {
         let queues = self.queues().clone();
-        queues.ok_or_else(|| self.fence.to_error())
+        queues.ok_or_else(|| self.to_error())
     }
 
     /// Requests a write, and returns the channel of its answer.
@@ -136,14 +184,14 @@ impl PostgresLog {
         let place = usize::try_from(id.as_u128() % queues.writers.len() as u128);
         let writer = &queues.writers[place.unwrap_or_default()];
         let sent = writer.send(Write { id, what, done }).await;
-        sent.map_err(|_| self.fence.to_error())?;
+        sent.map_err(|_| self.to_error())?;
         Ok(answer)
     }
 
     /// Returns when the write is durable.
     async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
         let answer = self.request(id, what).await?;
-        answer.await.map_err(|_| self.fence.to_error())
+        answer.await.map_err(|_| self.to_error())
     }
 
     async fn write_line(&self, id: BatchId, line: Line) -> Result<(), LogError> {
@@ -152,7 +200,7 @@ impl PostgresLog {
 
     /// Writes INTENT, or makes sure that it is not in the log.
     async fn begin(&self, id: BatchId, intent: Arc<Intent>) -> Result<(), LogError> {
-        if let Some(cause) = self.outage.cause(INTENT) {
+        if let Some(cause) = self.shared.outage.cause(INTENT) {
             return Err(self.away(cause));
         }
         let write = WriteKind::Line(Line::Intent(intent));
@@ -162,14 +210,14 @@ impl PostgresLog {
         };
         let mut answer = answer?;
         if let Ok(answer) = timeout(INTENT, &mut answer).await {
-            return answer.map(drop).map_err(|_| self.fence.to_error());
+            return answer.map(drop).map_err(|_| self.to_error());
         }
         // From here on, either the answer has come, or the writer finds that nobody waits, and takes the INTENT back.
         answer.close();
         match answer.try_recv() {
             Ok(_) => Ok(()),
             Err(_) => {
-                let cause = self.outage.cause(Duration::ZERO);
+                let cause = self.shared.outage.cause(Duration::ZERO);
                 Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
             }
         }
@@ -179,8 +227,8 @@ impl PostgresLog {
         let lookups = self.open_queues()?.lookups;
         let (done, found) = oneshot::channel();
         let sent = lookups.send(Lookup { what, done }).await;
-        sent.map_err(|_| self.fence.to_error())?;
-        let found = found.await.map_err(|_| self.fence.to_error())?;
+        sent.map_err(|_| self.to_error())?;
+        let found = found.await.map_err(|_| self.to_error())?;
         found.map_err(|cause| self.away(cause))
     }
 
@@ -208,7 +256,10 @@ impl Drop for PostgresLog {
 
 impl Log for PostgresLog {
     fn is_new(&self) -> bool {
-        self.fence.number() == 1
+        self.shared
+            .ownership
+            .get()
+            .is_some_and(|fence| fence.number() == 1)
     }
 
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
@@ -283,13 +334,18 @@ impl Log for PostgresLog {
             let Some(running) = self.running().take() else {
                 return Ok(());
             };
-            let Running { abandon, thread } = running;
+            let Running {
+                abandon,
+                finish,
+                thread,
+            } = running;
+            finish.send_replace(true);
             let ended = tokio::task::spawn_blocking(move || thread.join());
             if timeout(CLOSE, ended).await.is_ok() {
                 return Ok(());
             }
             abandon.send_replace(true);
-            let cause = self.outage.cause(Duration::ZERO);
+            let cause = self.shared.outage.cause(Duration::ZERO);
             Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
         })
     }

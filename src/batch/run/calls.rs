@@ -7,6 +7,7 @@ use dashmap::DashMap;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
+use crate::batch::fleet::Fleet;
 use crate::batch::participant::CallerContext;
 use crate::batch::plan::Plan;
 
@@ -33,15 +34,22 @@ pub(super) struct CallTurn {
     pub(super) caller: CallerContext,
     pub(super) calls: Arc<Semaphore>,
     pub(super) pause: Option<Duration>,
+    /// The gateways that share the log; `None` if the log is for one process only.
+    pub(super) fleet: Option<Arc<Fleet>>,
 }
 
 impl CallTurn {
-    /// Waits for the pause, if there is one, and for a place among the requests in flight.
+    /// Waits for the pause, if there is one, for a place among the requests in flight, and for the lease of this gateway.
     pub(super) async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         if let Some(pause) = self.pause {
             sleep(pause).await;
         }
-        self.calls.acquire().await
+        let call = self.calls.acquire().await;
+        if let Some(fleet) = &self.fleet {
+            // Another gateway may be finishing the batch if the lease is over.
+            fleet.may_send().await;
+        }
+        call
     }
 }
 

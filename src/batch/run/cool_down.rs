@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Coordinator;
-use crate::batch::LOCKED;
 use crate::batch::locks::{Hold, LockError};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::Pause;
+use crate::batch::{LOCKED, UNGUARDED};
 
 impl Coordinator {
     /// The configured lengths of a cool-down.
@@ -21,10 +21,13 @@ impl Coordinator {
         }
     }
 
-    /// Locks the tables of a batch, when none of its version numbers is in cool-down.
+    /// Locks the tables of a batch, when none of its version numbers is in cool-down, and guards them against other
+    /// gateways.
     pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
-        self.lock_at_rest(lock, || self.rests(plan)).await
+        let hold = self.lock_at_rest(lock, || self.rests(plan)).await?;
+        self.guard_plan(plan).await?;
+        Ok(hold)
     }
 
     /// Takes locks with `lock`, which gets the longest time to wait for them. If `rests` returns the end of a cool-down
@@ -64,6 +67,7 @@ impl Coordinator {
             ..Refusal::unavailable(match error {
                 LockError::TimedOut => LOCKED,
                 LockError::Crowded => "too many batches wait for locked tables; retry later",
+                LockError::Unguarded => UNGUARDED,
             })
         }
     }

@@ -441,6 +441,11 @@ impl BatchRun {
                 .calls
                 .to(self.plan.entries[entry].backend.name()),
             pause,
+            fleet: self
+                .coordinator
+                .sharing
+                .as_ref()
+                .map(|sharing| Arc::clone(&sharing.fleet)),
         }
     }
 }

@@ -88,6 +88,16 @@ impl Names {
         NamesEpoch(self.inner.moment.load(Ordering::Acquire))
     }
 
+    /// The tables whose names batches affect.
+    pub fn tables(&self) -> Vec<TableKey> {
+        self.read().slots.keys().cloned().collect()
+    }
+
+    /// True if a batch affects the name of the table.
+    pub fn has(&self, table: &TableKey) -> bool {
+        self.read().slots.contains_key(table)
+    }
+
     /// Hides a name that a batch is about to make, until `commit_flag` is revealed.
     pub fn hide_made(&self, table: TableKey, commit_flag: &CommitFlag) {
         self.add(table, commit_flag, false);

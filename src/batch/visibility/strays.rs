@@ -75,6 +75,15 @@ impl Strays {
         })
     }
 
+    /// True if another writer's create may land in this table.
+    pub(super) fn has(&self, table: &TableKey) -> bool {
+        let now = Instant::now();
+        let anywhere = *self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_table = self.tables.get(table);
+        anywhere.is_some_and(|until| until > now)
+            || of_table.is_some_and(|strays| strays.iter().any(|stray| stray.until > now))
+    }
+
     /// Removes the strays that cannot land any more.
     pub(super) fn sweep(&self) {
         let now = Instant::now();

@@ -7,6 +7,17 @@ use crate::batch::locks::TableKey;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
 
 impl Visibility {
+    /// The tables about whose versions anything is recorded.
+    pub fn tables(&self) -> Vec<TableKey> {
+        let tables = self.tables.iter();
+        tables.map(|table| table.key().clone()).collect()
+    }
+
+    /// True if another writer's create of this table may land.
+    pub fn has_strays(&self, table: &TableKey) -> bool {
+        self.strays.has(table)
+    }
+
     /// The tables of a catalog with hidden versions, or with requests that may still arrive.
     pub fn tables_of(&self, catalog: &str) -> BTreeSet<TableKey> {
         let tables = self.tables.iter();

@@ -54,6 +54,8 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     wanted.batch.log_tls.clone_from(&in_use.batch.log_tls);
     wanted.batch.schema.clone_from(&in_use.batch.schema);
     wanted.batch.lease = in_use.batch.lease;
+    wanted.batch.without_log = in_use.batch.without_log;
+    wanted.batch.gateways.clone_from(&in_use.batch.gateways);
     wanted.telemetry.log = in_use.telemetry.log;
     let kept = wanted.redacted();
     let keys = [
@@ -65,6 +67,8 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "/batch/log_tls",
         "/batch/schema",
         "/batch/lease",
+        "/batch/without_log",
+        "/batch/gateways",
         "/telemetry/log",
     ];
     let dotted = [
@@ -76,6 +80,8 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "batch.log_tls",
         "batch.schema",
         "batch.lease",
+        "batch.without_log",
+        "batch.gateways",
         "telemetry.log",
     ];
     let value = |of: &Value, key: &str| of.pointer(key).cloned().unwrap_or_default();

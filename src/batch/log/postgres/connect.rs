@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::poll_fn;
 use rustls::ClientConfig;
 use rustls_native_certs::load_native_certs;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::cause::{self, Trouble};
@@ -40,6 +42,8 @@ pub(super) struct Link {
     connector: Arc<Connector>,
     outage: Arc<Outage>,
     session: Option<Session>,
+    /// Told of each notification on the channel of the logs, and of each new connection; `None` if nobody listens.
+    heard: Option<Arc<Notify>>,
 }
 
 struct Session {
@@ -85,13 +89,29 @@ impl Connector {
     }
 
     pub(super) async fn connect(&self) -> Result<Client, Trouble> {
+        self.listen(None).await
+    }
+
+    /// Connects, and tells `heard` of each notification.
+    async fn listen(&self, heard: Option<Arc<Notify>>) -> Result<Client, Trouble> {
         let connect = async {
-            let (client, connection) = self.config.connect(self.tls.clone()).await?;
+            let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
+            let listener = heard.clone();
             tokio::spawn(async move {
-                // The error also reaches whoever waits for an answer.
-                let _ = connection.await;
+                // An error also reaches whoever waits for an answer.
+                while let Some(Ok(message)) =
+                    poll_fn(|context| connection.poll_message(context)).await
+                {
+                    if let (AsyncMessage::Notification(_), Some(heard)) = (message, &listener) {
+                        heard.notify_one();
+                    }
+                }
             });
             client.batch_execute(&self.setup).await?;
+            if let Some(heard) = heard {
+                client.batch_execute("LISTEN nsgate").await?;
+                heard.notify_one();
+            }
             Ok(client)
         };
         let made = timeout(CONNECT.saturating_mul(2), connect).await;
@@ -106,6 +126,19 @@ impl Link {
             connector,
             outage,
             session: None,
+            heard: None,
+        }
+    }
+
+    /// Creates a connection that tells `heard` when another gateway has notified.
+    pub(super) fn listening(
+        connector: Arc<Connector>,
+        outage: Arc<Outage>,
+        heard: Arc<Notify>,
+    ) -> Self {
+        Self {
+            heard: Some(heard),
+            ..Self::new(connector, outage)
         }
     }
 
@@ -135,7 +168,7 @@ impl Link {
         let mut session = match self.session.take() {
             Some(session) if !session.client.is_closed() => session,
             _ => Session {
-                client: self.connector.connect().await?,
+                client: self.connector.listen(self.heard.clone()).await?,
                 statements: HashMap::new(),
             },
         };

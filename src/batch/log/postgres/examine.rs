@@ -9,7 +9,7 @@ use super::owner;
 use crate::config::PostgresLogConfig;
 
 const RIGHTS: &str =
-    "SELECT name FROM unnest(ARRAY['log', 'instance', 'writer', 'batch', 'entry', 'resolution']) AS name
+    "SELECT name FROM unnest(ARRAY['log', 'instance', 'writer', 'batch', 'entry', 'resolution', 'guard', 'owed', 'stray']) AS name
     WHERE NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
         AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE')) LIMIT 1";
 
@@ -26,7 +26,7 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
     let outage = Arc::new(Outage::new(&config.address));
     let mut link = Link::new(Arc::new(connector), outage);
     let looked = owner::look(&mut link).await;
-    let owner = looked.map_err(|trouble| trouble.explained())??;
+    let users = looked.map_err(|trouble| trouble.explained())??;
     let lacking = link.query(RIGHTS, &[]).await;
     let lacking = lacking.map_err(|trouble| trouble.explained())?;
     if let Some(table) = lacking.first() {
@@ -41,9 +41,15 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
     let called = link.query("SELECT beat_1($1)", &[&none]).await;
     called.map_err(|trouble| trouble.explained())?;
     let milliseconds = since.elapsed().as_secs_f64() * 1000.0;
-    let used = owner.map_or_else(
-        || "no gateway uses it".to_owned(),
-        |owner| format!("gateway `{}` uses it", owner.name),
-    );
+    let names: Vec<_> = users
+        .instances
+        .iter()
+        .map(|one| format!("`{}`", one.name))
+        .collect();
+    let used = match &names[..] {
+        [] => "no gateway uses it".to_owned(),
+        [name] => format!("gateway {name} uses it"),
+        names => format!("gateways {} share it", names.join(", ")),
+    };
     Ok(format!("works: {used}; {milliseconds:.1} ms a round trip"))
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::batch::log::LogError;
 
-type OnFailure = Box<dyn FnOnce(LogError) + Send>;
+pub(super) type OnFailure = Box<dyn FnOnce(LogError) + Send>;
 
 /// The ownership of the log.
 pub(super) struct Fence {
@@ -64,6 +64,14 @@ impl Fence {
         let on_failure = on_failure.unwrap_or_else(PoisonError::into_inner).take();
         if let Some(on_failure) = on_failure {
             on_failure(self.to_error());
+        }
+    }
+
+    /// Returns the error for a server that does not answer.
+    pub(super) fn away(&self, cause: &str) -> LogError {
+        LogError::Away {
+            path: self.address.clone(),
+            cause: cause.to_owned(),
         }
     }
 

@@ -1,11 +1,13 @@
-//! Which gateway owns the log: one at a time, with a number that fences off the ones before.
+//! Which gateways use the log, and which one owns it, with a number that fences off the owners before.
 //!
-//! No clock is compared with another. An owner counts its heartbeat up; an observer that sees the count stand still for
-//! longer than the owner's lease, on the observer's own clock, takes the log over.
+//! No clock is compared with another. A gateway counts its heartbeat up; an observer that sees the count stand still for
+//! longer than that gateway's lease, on the observer's own clock, takes it for dead.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::cause::Trouble;
@@ -14,15 +16,15 @@ use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
 
 /// The format of the schema that this version reads and writes.
-pub(super) const FORMAT: i32 = 1;
+pub(super) const FORMAT: i32 = 2;
 /// The oldest server that has all that the schema uses.
 pub(super) const OLDEST_SERVER: i32 = 130_000;
 
 const STATE: &str =
-    "SELECT l.format, l.moved, l.owner, i.name, coalesce(i.beat, 0), coalesce(i.lease_ms, 0),
-    current_setting('server_version_num')::integer,
-    current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'
-    FROM log l LEFT JOIN instance i ON i.id = l.owner";
+    "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer,
+    current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
+    i.id, i.name, i.beat, i.lease_ms, i.address, i.token
+    FROM log l LEFT JOIN instance i ON true";
 
 /// This process, as the log knows it.
 #[derive(Clone)]
@@ -30,36 +32,92 @@ pub(super) struct Instance {
     pub(super) id: Uuid,
     pub(super) name: String,
     pub(super) lease: Duration,
+    /// The address for other gateways; `None` if this one uses the log alone.
+    pub(super) address: Option<String>,
+    /// The token that other gateways must show there.
+    pub(super) token: String,
 }
 
-/// The owner of the log, as another process sees it.
-#[derive(Clone, PartialEq)]
-pub(super) struct Owner {
+/// A gateway that uses the log, as another process sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SeenInstance {
     pub(super) id: Uuid,
     pub(super) name: String,
     pub(super) beat: i64,
     pub(super) lease: Duration,
+    pub(super) address: Option<String>,
+    pub(super) token: Option<String>,
 }
 
+/// The log at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Users {
+    pub(super) owner: Option<Uuid>,
+    pub(super) instances: Vec<SeenInstance>,
+}
+
+/// The heartbeats of other gateways, and since when each has stood still.
+#[derive(Default)]
+pub(super) struct Observer(HashMap<Uuid, (i64, Instant)>);
+
 impl Instance {
-    pub(super) fn new(name: String, lease: Duration) -> Self {
+    pub(super) fn new(name: String, lease: Duration, address: Option<String>, token: &str) -> Self {
         Self {
             id: Uuid::new_v4(),
             name,
             lease,
+            address,
+            token: token.to_owned(),
         }
+    }
+
+    /// Returns the parameters with which this process takes the log, or joins.
+    fn lease_millis(&self) -> i64 {
+        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
-/// Returns the owner of the log; an error if no gateway of this version may use it.
-pub(super) async fn look(link: &mut Link) -> Result<Result<Option<Owner>, String>, Trouble> {
+impl Users {
+    /// The gateway that owns the log; `None` if none does.
+    pub(super) fn owning(&self) -> Option<&SeenInstance> {
+        self.instances.iter().find(|one| Some(one.id) == self.owner)
+    }
+
+    /// The owner, or any other gateway that uses the log.
+    pub(super) fn foremost(&self) -> Option<&SeenInstance> {
+        self.owning().or_else(|| self.instances.first())
+    }
+}
+
+impl Observer {
+    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases.
+    pub(super) fn dead(&mut self, users: &Users, me: Uuid) -> Vec<SeenInstance> {
+        let now = Instant::now();
+        let is_there = |id: &Uuid| users.instances.iter().any(|one| one.id == *id);
+        self.0.retain(|id, _| is_there(id));
+        let others = users.instances.iter().filter(|one| one.id != me);
+        let mut dead = Vec::new();
+        for one in others {
+            let (beat, since) = self.0.entry(one.id).or_insert((one.beat, now));
+            if *beat != one.beat {
+                (*beat, *since) = (one.beat, now);
+            } else if now.duration_since(*since) > one.lease + pause(one.lease) {
+                dead.push(one.clone());
+            }
+        }
+        dead
+    }
+}
+
+/// Returns the gateways that use the log; an error if no gateway of this version may use it.
+pub(super) async fn look(link: &mut Link) -> Result<Result<Users, String>, Trouble> {
     let rows = link.query(STATE, &[]).await?;
     let Some(row) = rows.first() else {
         let words = "its table `log` is empty. Restore it from a backup, or install a new schema with `nsgate log prepare`";
         return Ok(Err(words.to_owned()));
     };
     let (format, moved): (i32, Option<String>) = (row.get(0), row.get(1));
-    let (server, is_safe): (i32, bool) = (row.get(6), row.get(7));
+    let (server, is_safe): (i32, bool) = (row.get(3), row.get(4));
     if server < OLDEST_SERVER {
         return Ok(Err(format!(
             "the server is PostgreSQL {}, and version 13 is the oldest that works",
@@ -69,6 +127,11 @@ pub(super) async fn look(link: &mut Link) -> Result<Result<Option<Owner>, String
     if !is_safe {
         return Ok(Err("the server runs without `fsync` or without `full_page_writes`, so that a crash may lose what was acknowledged. Switch both on".to_owned()));
     }
+    if format < FORMAT {
+        return Ok(Err(format!(
+            "its format is {format}, and this version needs format {FORMAT}: run `nsgate log prepare` of this version"
+        )));
+    }
     if format != FORMAT {
         return Ok(Err(format!(
             "its format is {format}, and this version knows format {FORMAT}: start the version that made it, or a later one"
@@ -77,18 +140,26 @@ pub(super) async fn look(link: &mut Link) -> Result<Result<Option<Owner>, String
     if let Some(moved) = moved {
         return Ok(Err(moved));
     }
-    let owner: Option<Uuid> = row.get(2);
-    Ok(Ok(owner.map(|id| Owner {
-        id,
-        name: row.get::<_, Option<String>>(3).unwrap_or_default(),
-        beat: row.get(4),
-        lease: Duration::from_millis(row.get::<_, i64>(5).unsigned_abs()),
-    })))
+    Ok(Ok(Users {
+        owner: row.get(2),
+        instances: rows.iter().filter_map(instance).collect(),
+    }))
 }
 
-/// Becomes the owner of the log, and returns the number of this ownership. Waits up to `patience` while another process
-/// owns it.
-pub(super) async fn join(
+fn instance(row: &Row) -> Option<SeenInstance> {
+    Some(SeenInstance {
+        id: row.get::<_, Option<Uuid>>(5)?,
+        name: row.get(6),
+        beat: row.get(7),
+        lease: Duration::from_millis(row.get::<_, i64>(8).unsigned_abs()),
+        address: row.get(9),
+        token: row.get(10),
+    })
+}
+
+/// Becomes the only user of the log, and returns the number of this ownership. Waits up to `patience` while another
+/// process uses it.
+pub(super) async fn take_alone(
     link: &mut Link,
     me: &Instance,
     log: &PostgresLogConfig,
@@ -99,7 +170,7 @@ pub(super) async fn join(
         cause,
     };
     let began = Instant::now();
-    let mut seen: Option<(Owner, Instant)> = None;
+    let (mut observer, mut silent, mut is_told) = (Observer::default(), Duration::ZERO, false);
     loop {
         let refused = match look(link).await {
             Ok(Err(wrong)) => return Err(unusable(wrong)),
@@ -107,21 +178,29 @@ pub(super) async fn join(
                 return Err(unusable(trouble.explained()));
             }
             Err(trouble) => trouble.words,
-            Ok(Ok(owner)) => {
-                if is_free(&owner, &mut seen, me)
-                    && let Some(fence) = take(link, me, owner.as_ref()).await.map_err(unusable)?
+            Ok(Ok(users)) => {
+                let dead = observer.dead(&users, me.id);
+                let lives = |one: &&SeenInstance| one.id != me.id && !dead.contains(one);
+                if !users.instances.iter().any(|one| lives(&one))
+                    && let Some(fence) = take(link, me, &dead).await.map_err(unusable)?
                 {
                     return Ok(fence);
                 }
-                let name = owner.map_or_else(String::new, |owner| owner.name);
+                let name = users.foremost().map_or("", |one| &one.name);
+                if !is_told {
+                    tracing::warn!(
+                        gateway = name,
+                        "another gateway has the batch log; waiting until it ends, or is silent for longer than its lease"
+                    );
+                    is_told = true;
+                }
+                let leases = users.instances.iter().map(|one| one.lease);
+                silent = leases.max().unwrap_or_default().saturating_mul(2);
                 format!(
-                    "gateway `{name}` uses it, and its heartbeat goes on. Stop that gateway first, or give this one another `batch.schema`"
+                    "gateway `{name}` uses it, and its heartbeat goes on. Stop that gateway first, give this one another `batch.schema`, or let both share it with `batch.gateways`"
                 )
             }
         };
-        let silent = seen
-            .as_ref()
-            .map_or(Duration::ZERO, |(owner, _)| owner.lease.saturating_mul(2));
         if began.elapsed() > patience.max(silent) {
             return Err(unusable(refused));
         }
@@ -129,42 +208,26 @@ pub(super) async fn join(
     }
 }
 
-/// True if nobody owns the log any more: it was given up, or its owner was silent for longer than its lease.
-fn is_free(owner: &Option<Owner>, seen: &mut Option<(Owner, Instant)>, me: &Instance) -> bool {
-    let Some(owner) = owner else { return true };
-    match seen {
-        _ if owner.id == me.id => true,
-        Some((before, since)) if before == owner => {
-            since.elapsed() > owner.lease + pause(owner.lease)
-        }
-        _ => {
-            if seen.is_none() {
-                tracing::warn!(
-                    gateway = owner.name,
-                    "another gateway has the batch log; waiting until it ends, or is silent for longer than its lease"
-                );
-            }
-            *seen = Some((owner.clone(), Instant::now()));
-            false
-        }
-    }
-}
-
-/// Takes the log over from `was`. Returns `None` if it lives after all, or if it is unknown whether this succeeded:
-/// the next look shows it.
-async fn take(link: &mut Link, me: &Instance, was: Option<&Owner>) -> Result<Option<i64>, String> {
-    let lease = i64::try_from(me.lease.as_millis()).unwrap_or(i64::MAX);
-    let (was_id, was_beat) = (was.map(|was| was.id), was.map(|was| was.beat));
+/// Takes the log over, once `dead` gateways are removed. Returns `None` if its owner lives after all, or if it is
+/// unknown whether this succeeded: the next look shows it.
+pub(super) async fn take(
+    link: &mut Link,
+    me: &Instance,
+    dead: &[SeenInstance],
+) -> Result<Option<i64>, String> {
+    let (ids, beats) = columns(dead);
     let taken = link
         .query(
-            "SELECT take_1($1, $2, $3, $4, $5, $6)",
+            "SELECT take_2($1, $2, $3, $4, $5, $6, $7, $8)",
             &[
                 &me.id,
                 &me.name,
                 &env!("CARGO_PKG_VERSION"),
-                &lease,
-                &was_id,
-                &was_beat,
+                &me.lease_millis(),
+                &me.address,
+                &me.token,
+                &ids,
+                &beats,
             ],
         )
         .await;
@@ -175,10 +238,64 @@ async fn take(link: &mut Link, me: &Instance, was: Option<&Owner>) -> Result<Opt
     }
 }
 
+/// Becomes one of the gateways that share the log. Returns the name of a gateway that uses it alone.
+pub(super) async fn join(
+    link: &mut Link,
+    me: &Instance,
+    dead: &[SeenInstance],
+) -> Result<Option<String>, Trouble> {
+    let (ids, beats) = columns(dead);
+    let joined = link
+        .query(
+            "SELECT join_2($1, $2, $3, $4, $5, $6, $7, $8)",
+            &[
+                &me.id,
+                &me.name,
+                &env!("CARGO_PKG_VERSION"),
+                &me.lease_millis(),
+                &me.address,
+                &me.token,
+                &ids,
+                &beats,
+            ],
+        )
+        .await?;
+    Ok(joined.first().and_then(|row| row.get(0)))
+}
+
+/// Removes gateways that were silent for longer than their leases. Returns the names of those that are gone; `None` if
+/// this process does not own the log any more.
+pub(super) async fn expire(
+    link: &mut Link,
+    me: Uuid,
+    fence: i64,
+    dead: &[SeenInstance],
+) -> Result<Option<Vec<String>>, Trouble> {
+    let (ids, beats) = columns(dead);
+    let rows = link
+        .query(
+            "SELECT expire_2($1, $2, $3, $4)",
+            &[&me, &fence, &ids, &beats],
+        )
+        .await?;
+    let gone: Option<Vec<Uuid>> = rows.first().and_then(|row| row.get(0));
+    Ok(gone.map(|gone| {
+        let gone = dead.iter().filter(|one| gone.contains(&one.id));
+        gone.map(|one| one.name.clone()).collect()
+    }))
+}
+
+fn columns(instances: &[SeenInstance]) -> (Vec<Uuid>, Vec<i64>) {
+    instances.iter().map(|one| (one.id, one.beat)).unzip()
+}
+
 /// Returns the name of the process that took the log over; empty if it is not known.
 pub(super) async fn successor(link: &mut Link) -> String {
     match look(link).await {
-        Ok(Ok(Some(owner))) => owner.name,
+        Ok(Ok(users)) => users
+            .owning()
+            .map(|one| one.name.clone())
+            .unwrap_or_default(),
         _ => String::new(),
     }
 }

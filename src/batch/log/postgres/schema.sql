@@ -1,4 +1,4 @@
--- The batch log of nsgate, format 1. `nsgate log prepare` runs this in one transaction, as often as one likes.
+-- The batch log of nsgate, format 2. `nsgate log prepare` runs this in one transaction, as often as one likes.
 -- {schema} is the quoted name of the schema. Functions carry a version: a later gateway adds write_2 beside write_1.
 
 SELECT pg_advisory_xact_lock(7361, hashtext({schema_text}));
@@ -16,9 +16,14 @@ CREATE TABLE IF NOT EXISTS log (
     -- Where its batches went, or come from, with `nsgate log move`. No gateway uses a log that has moved.
     moved text
 );
-INSERT INTO log (id, format) VALUES (gen_random_uuid(), 1) ON CONFLICT (one) DO NOTHING;
+INSERT INTO log (id, format) VALUES (gen_random_uuid(), 2) ON CONFLICT (one) DO NOTHING;
 
--- The process that owns the log. `beat` grows as long as it lives.
+-- `ticket` numbers the claims of guards; `released` counts the releases. Every claim updates this row.
+ALTER TABLE log ADD COLUMN IF NOT EXISTS ticket bigint NOT NULL DEFAULT 0;
+ALTER TABLE log ADD COLUMN IF NOT EXISTS released bigint NOT NULL DEFAULT 0;
+ALTER TABLE log SET (fillfactor = 10);
+
+-- The gateways that use the log; one of them owns it. `beat` grows as long as a gateway lives.
 CREATE TABLE IF NOT EXISTS instance (
     id uuid PRIMARY KEY,
     name text NOT NULL,
@@ -27,6 +32,29 @@ CREATE TABLE IF NOT EXISTS instance (
     beat bigint NOT NULL DEFAULT 0,
     began timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
+-- The address at which the other gateways reach this one, and the token that they show there; NULL for a gateway that
+-- uses the log alone.
+ALTER TABLE instance ADD COLUMN IF NOT EXISTS address text;
+ALTER TABLE instance ADD COLUMN IF NOT EXISTS token text;
+
+-- The tables that a batch is on, or was on until a moment ago: only the owner of the log serves requests for them. `key`
+-- is the catalog's address and the names of the table; `names` is true if the batch gives or takes names.
+CREATE TABLE IF NOT EXISTS guard (
+    key text PRIMARY KEY,
+    ticket bigint NOT NULL,
+    names boolean NOT NULL
+);
+CREATE INDEX IF NOT EXISTS guard_ticket ON guard (ticket);
+-- The gateways that have yet to acknowledge a claim.
+CREATE TABLE IF NOT EXISTS owed (
+    ticket bigint,
+    member uuid,
+    PRIMARY KEY (ticket, member)
+);
+-- The guarded tables for which a gateway, when it acknowledged, knew a change that had no answer.
+CREATE TABLE IF NOT EXISTS stray (
+    key text PRIMARY KEY
+);
 
 -- The last try of each connection that writes. A try that was held up on its way, and arrives after a later one, must not
 -- be carried out: what it says may be out of date.
@@ -64,10 +92,11 @@ CREATE TABLE IF NOT EXISTS resolution (
     PRIMARY KEY (batch, n)
 );
 
--- Makes `me` the owner. NULL if there is another one, unless it is `was` and its heartbeat is still `was_beat`.
--- Waits for the writes that are under way, and those that come later find the new fence.
-CREATE OR REPLACE FUNCTION take_1(
-    me uuid, my_name text, my_version text, my_lease bigint, was uuid, was_beat bigint
+-- Makes `me` the owner. NULL if another gateway owns the log, or if one of the two uses it alone and the other does not.
+-- `dead` are gateways that were silent for longer than their lease, each with its last heartbeat; they are removed unless
+-- they live after all. Waits for the writes that are under way, and those that come later find the new fence.
+CREATE OR REPLACE FUNCTION take_2(
+    me uuid, my_name text, my_version text, my_lease bigint, my_address text, my_token text, dead uuid[], beats bigint[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     l log;
@@ -78,23 +107,43 @@ BEGIN
         UPDATE instance SET beat = beat + 1 WHERE id = me;
         RETURN l.fence;
     END IF;
-    IF l.owner IS NOT NULL THEN
-        IF l.owner IS DISTINCT FROM was THEN
-            RETURN NULL;
-        END IF;
-        -- Not a look at the beat beforehand: that would not see a heartbeat that is being committed.
-        DELETE FROM instance WHERE id = was AND beat = was_beat;
-        IF NOT FOUND AND EXISTS (SELECT FROM instance WHERE id = was) THEN
-            RETURN NULL;
-        END IF;
+    -- Not a look at the beat beforehand: that would not see a heartbeat that is being committed.
+    DELETE FROM instance i USING unnest(dead, beats) AS d (id, beat) WHERE i.id = d.id AND i.beat = d.beat;
+    IF EXISTS (SELECT FROM instance WHERE id = l.owner) THEN
+        RETURN NULL;
     END IF;
-    DELETE FROM instance WHERE id <> me;
-    INSERT INTO instance (id, name, version, lease_ms) VALUES (me, my_name, my_version, my_lease);
+    IF EXISTS (SELECT FROM instance WHERE id <> me AND (my_address IS NULL OR address IS NULL)) THEN
+        RETURN NULL;
+    END IF;
+    DELETE FROM owed WHERE member NOT IN (SELECT id FROM instance) OR member = me;
+    INSERT INTO instance (id, name, version, lease_ms, address, token)
+        VALUES (me, my_name, my_version, my_lease, my_address, my_token)
+        ON CONFLICT (id) DO UPDATE SET beat = instance.beat + 1;
     UPDATE log SET owner = me, fence = fence + 1 RETURNING fence INTO l.fence;
+    PERFORM pg_notify('nsgate', l.id::text);
     RETURN l.fence;
 END $$;
 
--- Shows that `me` lives. False if it is not the owner any more.
+-- Makes `me` one of the gateways that share the log. Returns the name of a gateway that uses it alone, which forbids it.
+-- A claim either counts `me` among those who must acknowledge it, or is committed, so that `me` finds its guards.
+CREATE OR REPLACE FUNCTION join_2(
+    me uuid, my_name text, my_version text, my_lease bigint, my_address text, my_token text, dead uuid[], beats bigint[]
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    alone text;
+BEGIN
+    PERFORM FROM log FOR UPDATE;
+    DELETE FROM instance i USING unnest(dead, beats) AS d (id, beat)
+        WHERE i.id = d.id AND i.beat = d.beat AND i.address IS NULL;
+    SELECT name INTO alone FROM instance WHERE address IS NULL LIMIT 1;
+    IF alone IS NULL THEN
+        INSERT INTO instance (id, name, version, lease_ms, address, token)
+            VALUES (me, my_name, my_version, my_lease, my_address, my_token) ON CONFLICT (id) DO NOTHING;
+    END IF;
+    RETURN alone;
+END $$;
+
+-- Shows that `me` lives. False if it was taken for dead.
 CREATE OR REPLACE FUNCTION beat_1(me uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE instance SET beat = beat + 1 WHERE id = me;
@@ -107,6 +156,85 @@ BEGIN
     PERFORM pg_advisory_xact_lock(7361, 'log'::regclass::oid::integer);
     UPDATE log SET owner = NULL WHERE owner = me;
     DELETE FROM instance WHERE id = me;
+    DELETE FROM owed WHERE member = me;
+    PERFORM pg_notify('nsgate', '');
+END $$;
+
+-- Guards tables: every other gateway has to acknowledge the ticket that this returns. NULL as write_1.
+CREATE OR REPLACE FUNCTION claim_2(me uuid, my_fence bigint, keys text[], with_names boolean[])
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    t bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7361, 'log'::regclass::oid::integer);
+    -- Waits for gateways that join.
+    UPDATE log SET ticket = ticket + 1 WHERE owner = me AND fence = my_fence RETURNING ticket INTO t;
+    IF t IS NULL THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO guard AS known (key, ticket, names)
+        SELECT k, t, n FROM unnest(keys, with_names) AS u (k, n)
+        ON CONFLICT (key) DO UPDATE SET ticket = t, names = known.names OR EXCLUDED.names;
+    -- A statement of its own: it sees who has joined meanwhile.
+    INSERT INTO owed (ticket, member) SELECT t, id FROM instance WHERE id <> me;
+    PERFORM pg_notify('nsgate', t::text);
+    RETURN t;
+END $$;
+
+-- Removes guards. False as write_1.
+CREATE OR REPLACE FUNCTION release_2(me uuid, my_fence bigint, keys text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7361, 'log'::regclass::oid::integer);
+    UPDATE log SET released = released + 1 WHERE owner = me AND fence = my_fence;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM guard WHERE key = ANY (keys);
+    RETURN true;
+END $$;
+
+-- Makes these the only guards, for a gateway that has recovered the batches of another. Else as claim_2.
+CREATE OR REPLACE FUNCTION replace_2(me uuid, my_fence bigint, keys text[], with_names boolean[])
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    t bigint;
+BEGIN
+    t := claim_2(me, my_fence, keys, with_names);
+    IF t IS NOT NULL THEN
+        DELETE FROM guard WHERE ticket < t;
+        DELETE FROM owed WHERE ticket < t;
+        UPDATE log SET released = released + 1;
+    END IF;
+    RETURN t;
+END $$;
+
+-- Acknowledges tickets. `strays` are guarded tables for which `me` knows a change that had no answer.
+CREATE OR REPLACE FUNCTION acknowledge_2(me uuid, tickets bigint[], strays text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO stray (key) SELECT unnest(strays) ON CONFLICT (key) DO NOTHING;
+    DELETE FROM owed WHERE member = me AND ticket = ANY (tickets);
+    PERFORM pg_notify('nsgate', '');
+END $$;
+
+-- Removes gateways that were silent for longer than their lease, each with its last heartbeat. Returns those that it
+-- removed; NULL as write_1.
+CREATE OR REPLACE FUNCTION expire_2(me uuid, my_fence bigint, dead uuid[], beats bigint[])
+RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    gone uuid[];
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7361, 'log'::regclass::oid::integer);
+    PERFORM FROM log WHERE owner = me AND fence = my_fence FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    WITH removed AS (
+        DELETE FROM instance i USING unnest(dead, beats) AS d (id, beat)
+            WHERE i.id = d.id AND i.beat = d.beat AND i.id <> me RETURNING i.id
+    )
+    SELECT coalesce(array_agg(id), '{}') INTO gone FROM removed;
+    DELETE FROM owed WHERE member = ANY (gone);
+    RETURN gone;
 END $$;
 
 -- Writes a group in one transaction. NULL if `me` is not the owner under this fence; then nothing is written. Else one
@@ -186,3 +314,6 @@ BEGIN
     DELETE FROM batch WHERE id = ANY (old);
     RETURN cardinality(old) = at_most;
 END $$;
+
+DROP FUNCTION IF EXISTS take_1(uuid, text, text, bigint, uuid, bigint);
+UPDATE log SET format = 2 WHERE format = 1;

@@ -1,91 +1,150 @@
 //! The thread of the log, with a runtime of its own: a gateway that is busy with requests still shows that it lives.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use uuid::Uuid;
 
 use super::connect::{Connector, Link};
-use super::fence::Fence;
+use super::fence::{Fence, OnFailure};
+use super::guards::{self, GuardRequests, PostgresGuards};
+use super::member::{End, Member, unusable};
 use super::outage::Outage;
 use super::owner::{self, Instance};
 use super::reader::read_all;
 use super::writer::Writer;
-use super::{CLOSE, LOOKUPS, PostgresLog, QUEUE, Queues, Running, WRITERS};
+use super::{CLOSE, LOOKUPS, PostgresLog, QUEUE, Queues, Running, Use, WRITERS};
+use crate::batch::fleet::{Fleet, Role};
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
 
-type OnFailure = Box<dyn FnOnce(LogError) + Send>;
-
-/// The parts of an open log that its users have.
-type Opened = Result<(Arc<Fence>, Queues), LogError>;
+/// The state that the thread shares with the users of the log.
+pub(super) struct Shared {
+    pub(super) address: String,
+    pub(super) outage: Arc<Outage>,
+    pub(super) fleet: Arc<Fleet>,
+    /// The ownership of the log; not set while another gateway has it.
+    pub(super) ownership: OnceLock<Arc<Fence>>,
+    /// `None` while the log is not owned, and once it is closed.
+    pub(super) queues: Mutex<Option<Queues>>,
+    on_failure: Mutex<Option<OnFailure>>,
+    writers: Mutex<Vec<JoinHandle<()>>>,
+}
 
 struct Thread {
     config: PostgresLogConfig,
     connector: Arc<Connector>,
-    outage: Arc<Outage>,
-    me: Instance,
-    patience: Duration,
+    shared: Arc<Shared>,
+    name: String,
+    usage: Use,
+    requests: GuardRequests,
     abandon: watch::Receiver<bool>,
+    finish: watch::Receiver<bool>,
 }
 
-/// Starts the thread, and returns the log as soon as this process owns it.
+/// Starts the thread. Returns the log as soon as this process owns it, or takes part.
 pub(super) async fn start(
     config: &PostgresLogConfig,
     name: &str,
-    patience: Duration,
+    usage: Use,
     on_failure: OnFailure,
-) -> Result<PostgresLog, LogError> {
+) -> Result<(PostgresLog, PostgresGuards), LogError> {
     let address = config.address.clone();
-    let unusable = |cause: String| LogError::Unusable {
-        path: config.address.clone(),
-        cause,
-    };
+    let unusable = |cause: String| unusable(&address, cause);
     let connector = Connector::new(config).map_err(|error| unusable(error.to_string()))?;
-    let outage = Arc::new(Outage::new(&address));
+    let shared = Arc::new(Shared {
+        address: address.clone(),
+        outage: Arc::new(Outage::new(&address)),
+        fleet: Fleet::new(config.lease, config.serves_without, usage.is_shared()),
+        ownership: OnceLock::new(),
+        queues: Mutex::new(None),
+        on_failure: Mutex::new(Some(on_failure)),
+        writers: Mutex::default(),
+    });
     let (abandon, abandoned) = watch::channel(false);
+    let (finish, finished) = watch::channel(false);
+    let (guards, requests) = guards::channel();
     let (ready, opened) = oneshot::channel();
     let thread = Thread {
         config: config.clone(),
         connector: Arc::new(connector),
-        outage: Arc::clone(&outage),
-        me: Instance::new(name.to_owned(), config.lease),
-        patience,
+        shared: Arc::clone(&shared),
+        name: name.to_owned(),
+        usage,
+        requests,
         abandon: abandoned,
+        finish: finished,
     };
     let thread = std::thread::Builder::new()
         .name("batch-log".into())
-        .spawn(move || thread.run(ready, on_failure))
+        .spawn(move || thread.run(ready))
         .map_err(|error| unusable(error.to_string()))?;
     let opened = opened.await;
-    let (fence, queues) = opened.map_err(|_| unusable("its thread ended".into()))??;
-    Ok(PostgresLog {
-        address,
-        fence,
-        outage,
-        queues: Mutex::new(Some(queues)),
-        running: Mutex::new(Some(Running { abandon, thread })),
-    })
+    opened.map_err(|_| unusable("its thread ended".into()))??;
+    let log = PostgresLog {
+        shared,
+        running: Mutex::new(Some(Running {
+            abandon,
+            finish,
+            thread,
+        })),
+    };
+    Ok((log, guards))
+}
+
+impl Shared {
+    /// Begins to write under an ownership. Must be called in the thread of the log.
+    fn owned(self: &Arc<Self>, connector: &Arc<Connector>, me: Uuid, number: i64) {
+        let on_failure = self.on_failure.lock();
+        let on_failure = on_failure.unwrap_or_else(PoisonError::into_inner).take();
+        let on_failure = on_failure.unwrap_or_else(|| Box::new(|_| {}));
+        let fence = Arc::new(Fence::new(&self.address, me, number, on_failure));
+        let link = || Link::new(Arc::clone(connector), Arc::clone(&self.outage));
+        let (mut senders, mut writers) = (Vec::new(), Vec::new());
+        for number in 0..WRITERS {
+            let (sender, queue) = mpsc::channel(QUEUE);
+            senders.push(sender);
+            let writer = Writer::new(number, link(), Arc::clone(&fence), queue);
+            writers.push(tokio::spawn(writer.run()));
+        }
+        let (lookups, queue) = mpsc::channel(LOOKUPS);
+        tokio::spawn(read_all(link(), queue));
+        let queues = Queues {
+            writers: senders.into(),
+            lookups,
+        };
+        *self.writers.lock().unwrap_or_else(PoisonError::into_inner) = writers;
+        // Set before the queues: who finds queues finds the ownership, too.
+        let _ = self.ownership.set(fence);
+        *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = Some(queues);
+    }
+
+    /// Waits until what was requested is written. The queues are closed by then, or the log is lost.
+    async fn written(&self) {
+        let writers =
+            std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
+        join_all(writers).await;
+    }
 }
 
 impl Thread {
-    fn run(mut self, ready: oneshot::Sender<Opened>, on_failure: OnFailure) {
+    fn run(mut self, ready: oneshot::Sender<Result<(), LogError>>) {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                let cause = error.to_string();
-                let path = self.config.address;
-                let _ = ready.send(Err(LogError::Unusable { path, cause }));
+                let _ = ready.send(Err(unusable(&self.config.address, error.to_string())));
                 return;
             }
         };
         let mut abandoned = self.abandon.clone();
         runtime.block_on(async {
             tokio::select! {
-                () = self.work(ready, on_failure) => {}
+                () = self.work(ready) => {}
                 // A sender that is gone means the same.
                 _ = abandoned.wait_for(|abandon| *abandon) => {}
             }
@@ -93,12 +152,34 @@ impl Thread {
     }
 
     fn link(&self) -> Link {
-        Link::new(Arc::clone(&self.connector), Arc::clone(&self.outage))
+        Link::new(Arc::clone(&self.connector), Arc::clone(&self.shared.outage))
     }
 
-    async fn work(&mut self, ready: oneshot::Sender<Opened>, on_failure: OnFailure) {
-        let mut link = self.link();
-        let joined = owner::join(&mut link, &self.me, &self.config, self.patience).await;
+    fn instance(&self) -> Instance {
+        let address = match &self.usage {
+            Use::Alone { .. } => None,
+            Use::Shared { address } => Some(address.clone()),
+        };
+        let token = self.shared.fleet.token();
+        Instance::new(self.name.clone(), self.config.lease, address, token)
+    }
+
+    async fn work(&mut self, ready: oneshot::Sender<Result<(), LogError>>) {
+        match self.usage {
+            Use::Alone { patience } => self.work_alone(ready, patience).await,
+            Use::Shared { .. } => self.work_together(ready).await,
+        }
+    }
+
+    /// Uses the log as its only gateway.
+    async fn work_alone(
+        &mut self,
+        ready: oneshot::Sender<Result<(), LogError>>,
+        patience: std::time::Duration,
+    ) {
+        let (mut link, me) = (self.link(), self.instance());
+        let asked = Instant::now();
+        let joined = owner::take_alone(&mut link, &me, &self.config, patience).await;
         let number = match joined {
             Ok(number) => number,
             Err(error) => {
@@ -106,36 +187,87 @@ impl Thread {
                 return;
             }
         };
-        let fence = Fence::new(&self.config.address, self.me.id, number, on_failure);
-        let fence = Arc::new(fence);
-        let (mut senders, mut writers) = (Vec::new(), Vec::new());
-        for number in 0..WRITERS {
-            let (sender, queue) = mpsc::channel(QUEUE);
-            senders.push(sender);
-            let writer = Writer::new(number, self.link(), Arc::clone(&fence), queue);
-            writers.push(tokio::spawn(writer.run()));
-        }
-        let (lookups, queue) = mpsc::channel(LOOKUPS);
-        tokio::spawn(read_all(self.link(), queue));
-        let queues = Queues {
-            writers: senders.into(),
-            lookups,
+        self.shared.fleet.lease().renew(asked);
+        self.shared.owned(&self.connector, me.id, number);
+        self.shared.fleet.becomes(Role::Recovering);
+        let Some(fence) = self.shared.ownership.get().cloned() else {
+            return;
         };
-        if ready.send(Ok((Arc::clone(&fence), queues))).is_err() {
+        if ready.send(Ok(())).is_err() {
             // The process ends before it has begun.
-            return leave(&mut link, &self.me).await;
+            return leave(&mut link, me.id).await;
         }
         tokio::select! {
-            _ = join_all(writers) => {}
-            () = beat(&mut link, &fence, &self.me) => {}
+            () = self.shared.written() => {}
+            () = beat(&mut link, &fence, &me, &self.shared.fleet) => {}
             () = fence.is_lost() => {}
         }
-        leave(&mut link, &self.me).await;
+        leave(&mut link, me.id).await;
+    }
+
+    /// Shares the log with other gateways. Joins again, as a new one, when the others took it for dead.
+    async fn work_together(&mut self, ready: oneshot::Sender<Result<(), LogError>>) {
+        let mut ready = Some(ready);
+        let mut last = None;
+        let (shared, connector, fleet) = (
+            Arc::clone(&self.shared),
+            Arc::clone(&self.connector),
+            Arc::clone(&self.shared.fleet),
+        );
+        let mut finish = self.finish.clone();
+        let lives = async {
+            loop {
+                let me = self.instance();
+                last = Some(me.id);
+                let owned = |me, number| shared.owned(&connector, me, number);
+                let mut member = Member {
+                    me,
+                    fleet: &fleet,
+                    link: self.link(),
+                    ownership: &shared.ownership,
+                    owned: &owned,
+                };
+                let joined = member.join().await;
+                if let Some(ready) = ready.take() {
+                    let joined = joined
+                        .as_ref()
+                        .map(|()| ())
+                        .map_err(|cause| unusable(&shared.address, cause.clone()));
+                    if ready.send(joined).is_err() {
+                        return;
+                    }
+                }
+                if let Err(cause) = joined {
+                    tracing::error!(cause, "this gateway cannot share the batch log any more");
+                    return;
+                }
+                let heard = Arc::new(Notify::new());
+                let (connector, outage) = (Arc::clone(&connector), Arc::clone(&shared.outage));
+                let link = Link::listening(connector, outage, Arc::clone(&heard));
+                match member.take_part(link, heard, &mut self.requests).await {
+                    End::Expired => fleet.was_expired(),
+                    End::Fenced => {
+                        fleet.was_expired();
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = lives => {}
+            _ = finish.wait_for(|finish| *finish) => {
+                shared.written().await;
+            }
+        }
+        if let Some(me) = last {
+            let mut link = Link::new(Arc::clone(&connector), Arc::clone(&shared.outage));
+            leave(&mut link, me).await;
+        }
     }
 }
 
 /// Shows others that this process lives, until another one owns the log.
-async fn beat(link: &mut Link, fence: &Fence, me: &Instance) {
+async fn beat(link: &mut Link, fence: &Fence, me: &Instance, fleet: &Fleet) {
     let mut tick = interval(owner::pause(me.lease));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
@@ -148,6 +280,7 @@ async fn beat(link: &mut Link, fence: &Fence, me: &Instance) {
             let successor = owner::successor(link).await;
             return fence.taken_over(&successor);
         }
+        fleet.lease().renew(asked);
         if last.elapsed() > me.lease {
             tracing::warn!(
                 seconds = last.elapsed().as_secs_f64(),
@@ -159,8 +292,8 @@ async fn beat(link: &mut Link, fence: &Fence, me: &Instance) {
 }
 
 /// Gives the log up, so that the next process need not wait. Harmless for a process that does not own it.
-async fn leave(link: &mut Link, me: &Instance) {
-    let left = timeout(CLOSE / 2, link.query("SELECT leave_1($1)", &[&me.id])).await;
+async fn leave(link: &mut Link, me: Uuid) {
+    let left = timeout(CLOSE / 2, link.query("SELECT leave_1($1)", &[&me])).await;
     if !matches!(left, Ok(Ok(_))) {
         tracing::warn!("the batch log could not be given up; the next gateway waits for a lease");
     }

@@ -1,0 +1,80 @@
+//! The ownership of the batch log: the batches that the last owner left unfinished are recovered before they can be met.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::Failure;
+use super::active::ActiveConfig;
+use crate::backend::Backend;
+use crate::batch::Batches;
+use crate::batch::fleet::Role;
+use crate::batch::log::LogError;
+
+/// Recovers the batches of the log, or, if other gateways share it, waits until one of them has it. Recovers them later,
+/// too, whenever this gateway gets the log; an error of that is sent to the receiver.
+pub(super) async fn begin(in_use: &Arc<ActiveConfig>) -> Result<mpsc::Receiver<LogError>, Failure> {
+    let (failed, failure) = mpsc::channel(1);
+    let batches = Arc::clone(&in_use.lasting.batches);
+    let Some(fleet) = batches.fleet().cloned() else {
+        recover(&batches, &in_use.snapshot().world.backends).await?;
+        // Nothing is sent, and the receiver of a channel without senders is not asked again.
+        return Ok(failure);
+    };
+    batches.backends_are(&in_use.snapshot().world.backends, |_| false);
+    let mut roles = fleet.roles();
+    let known = roles.wait_for(|role| !matches!(role, Role::Outside)).await;
+    let owns = known.is_ok_and(|role| *role == Role::Recovering);
+    if owns {
+        recover(&batches, &in_use.snapshot().world.backends).await?;
+        own(&batches);
+    }
+    if !fleet.is_shared() {
+        return Ok(failure);
+    }
+    let in_use = Arc::clone(in_use);
+    tokio::spawn(async move {
+        let mut roles = fleet.roles();
+        while roles
+            .wait_for(|role| *role == Role::Recovering)
+            .await
+            .is_ok()
+        {
+            let backends = Arc::clone(&in_use.snapshot().world);
+            match batches.recover(&backends.backends).await {
+                Ok(unfinished) => {
+                    tracing::info!(
+                        batches = unfinished,
+                        "this gateway serves the batch log now"
+                    );
+                    own(&batches);
+                }
+                Err(error) => {
+                    let _ = failed.send(error).await;
+                    return;
+                }
+            }
+        }
+    });
+    Ok(failure)
+}
+
+/// Locks and hides the batches that the last owner left unfinished.
+async fn recover(batches: &Batches, backends: &[Arc<Backend>]) -> Result<(), Failure> {
+    let recovered = batches.recover(backends).await;
+    let unfinished = recovered.map_err(Failure::BatchLog)?;
+    if unfinished > 0 {
+        tracing::info!(
+            batches = unfinished,
+            "recovering unfinished batches of the last run"
+        );
+    }
+    Ok(())
+}
+
+/// Begins the work of an owner that lasts as long as the process.
+fn own(batches: &Arc<Batches>) {
+    let (forgetting, releasing) = (Arc::clone(batches), Arc::clone(batches));
+    tokio::spawn(async move { forgetting.forget_old().await });
+    tokio::spawn(async move { releasing.release_guards().await });
+}

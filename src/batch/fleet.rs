@@ -1,0 +1,211 @@
+//! The gateways that share one batch log, as this one sees them.
+//!
+//! One of them owns the log: it alone runs batches, and it alone serves requests for the tables that batches are on. Such
+//! a table is guarded. A guard is granted when every other gateway has acknowledged that it serves no request for the
+//! table any more, or has lost its lease; the batch begins after that. So a request for a table without a guard costs no
+//! round trip, and whoever serves it cannot meet a batch.
+//!
+//! A gateway may serve what batches can change only while its lease lasts. It renews the lease with a heartbeat in the
+//! log. No clock is compared with another: the lease begins before the heartbeat is sent, and others count it from when
+//! they have read the heartbeat.
+
+mod guarded;
+mod in_flight;
+mod lease;
+mod owned;
+mod passage;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::batch::log::LogError;
+use crate::error::Error;
+use crate::error::retry_after::RetryAfter;
+use guarded::GuardedTables;
+pub(in crate::batch) use guarded::parts_of;
+pub use guarded::{Guard, guard_key};
+use lease::Lease;
+pub(in crate::batch) use owned::RELEASE_EVERY;
+pub use owned::{OwnedGuards, Unguarded};
+pub use passage::{Passage, Subject};
+
+/// The answer to a request that batches may concern while this gateway does not know which tables they are on.
+const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
+/// The answer to a request that only the owner of the log can serve, while there is none.
+const NO_OWNER: &str =
+    "no gateway has the batch log at the moment; another one takes it over; retry later";
+
+/// What this gateway is to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It does not take part at the moment, and knows no guards.
+    Outside,
+    /// Another gateway owns the log; `None` while nobody does.
+    Follower(Option<Owner>),
+    /// It owns the log, and does not know yet what the log says.
+    Recovering,
+    /// It owns the log, and runs batches.
+    Owner,
+}
+
+/// The gateway that owns the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The id of the process.
+    pub id: Uuid,
+    /// The name that operators know it by.
+    pub name: String,
+    /// The address at which other gateways reach it, such as `10.0.0.7:8079`.
+    pub address: String,
+    /// The token that other gateways show to it.
+    pub token: String,
+}
+
+/// Claims and releases guards in the log, for its owner.
+pub trait GuardStore: Send + Sync {
+    /// Guards tables, and returns when every other gateway has acknowledged. Returns the keys of the tables for which
+    /// another gateway knows a change that had no answer.
+    fn claim(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>>;
+    /// Makes these the only guards; otherwise as `claim`.
+    fn replace(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>>;
+    /// Removes guards.
+    fn release(&self, keys: Vec<String>) -> BoxFuture<'static, Result<(), LogError>>;
+}
+
+/// The tables of this gateway, for guards of other gateways.
+pub trait LocalTables: Send + Sync {
+    /// Waits until no change of the table is under way here. Returns true if one that had no answer may still land.
+    fn settled(&self, key: &str) -> BoxFuture<'static, bool>;
+}
+
+/// The gateways that share one log. A log that only one gateway can use has none.
+pub struct Fleet {
+    lease: Lease,
+    role: watch::Sender<Role>,
+    guarded: GuardedTables,
+    tables: OnceLock<Arc<dyn LocalTables>>,
+    /// True if requests are served without a lease, as `batch.without_log: serve` says.
+    serves_without_log: bool,
+    /// True if several gateways share the log; false if this one has it for itself.
+    is_shared: bool,
+    /// The token that other gateways must show to this one.
+    token: String,
+}
+
+impl Fleet {
+    /// Creates the view of a gateway that has not joined yet. `lease` is the time for which a heartbeat counts.
+    pub fn new(lease: Duration, serves_without_log: bool, is_shared: bool) -> Arc<Self> {
+        Arc::new(Self {
+            lease: Lease::new(lease),
+            role: watch::Sender::new(Role::Outside),
+            guarded: GuardedTables::default(),
+            tables: OnceLock::new(),
+            serves_without_log,
+            is_shared,
+            token: Uuid::new_v4().to_string(),
+        })
+    }
+
+    /// The token that other gateways must show to this one.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The lease of this gateway.
+    pub(in crate::batch) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// The guards, as a gateway that does not own the log knows them.
+    pub(in crate::batch) fn guarded(&self) -> &GuardedTables {
+        &self.guarded
+    }
+
+    /// Sets the tables of this gateway, once, before it serves.
+    pub fn serve_from(&self, tables: Arc<dyn LocalTables>) {
+        // A second call changes nothing.
+        let _ = self.tables.set(tables);
+    }
+
+    /// Waits until no request for a guarded table is under way here that came before the guard. Returns true if a change
+    /// that had no answer may still land.
+    pub(in crate::batch) async fn drain(&self, guard: &Guard) -> bool {
+        self.guarded.drain(guard).await;
+        match self.tables.get() {
+            Some(tables) => tables.settled(&guard.key).await,
+            None => false,
+        }
+    }
+
+    /// True if several gateways share the log.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// What this gateway is to the log now.
+    pub fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// A receiver of the changes of the role.
+    pub fn roles(&self) -> watch::Receiver<Role> {
+        self.role.subscribe()
+    }
+
+    /// Records a change of the role.
+    pub(in crate::batch) fn becomes(&self, role: Role) {
+        self.role.send_if_modified(|now| {
+            let is_new = *now != role;
+            if is_new {
+                *now = role;
+            }
+            is_new
+        });
+    }
+
+    /// Records that this gateway was taken for dead: what it serves at the moment may show parts of batches.
+    pub(in crate::batch) fn was_expired(&self) {
+        self.lease.end();
+        self.guarded.forget_all();
+        self.becomes(Role::Outside);
+    }
+
+    /// Returns true if this gateway owns the log and runs batches.
+    pub fn is_owner(&self) -> bool {
+        *self.role.borrow() == Role::Owner
+    }
+
+    /// Returns when this gateway may send requests of batches: at once while its lease lasts. Never returns if another
+    /// gateway has taken the log over; then this process is about to end.
+    pub(in crate::batch) async fn may_send(&self) {
+        while !self.lease.is_valid() {
+            tokio::time::sleep(lease::LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until there is an owner that serves, for up to `wait`. `None` means that this gateway is it.
+    ///
+    /// # Errors
+    /// 503 if there is none by then.
+    pub async fn owner(&self, wait: Duration) -> Result<Option<Owner>, Error> {
+        let mut roles = self.roles();
+        let settled = roles.wait_for(|role| matches!(role, Role::Owner | Role::Follower(Some(_))));
+        match timeout(wait, settled).await {
+            Ok(Ok(role)) => Ok(match &*role {
+                Role::Follower(owner) => owner.clone(),
+                _ => None,
+            }),
+            _ => Err(unavailable(NO_OWNER)),
+        }
+    }
+}
+
+/// Returns the refusal while nothing is known about batches.
+fn unavailable(message: &'static str) -> Error {
+    Error::unavailable(message).with_retry_after(RetryAfter::SOON)
+}

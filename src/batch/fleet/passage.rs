@@ -1,0 +1,89 @@
+//! The right of one request to be served by this gateway.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::in_flight::Place;
+use super::{Fleet, Role, UNKNOWING, unavailable};
+use crate::error::Error;
+
+/// The part of a request that batches may concern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// Nothing: no batch can change what the request is about.
+    Nothing,
+    /// One table; see [`guard_key`](super::guard_key).
+    Table(&'a str),
+    /// The names of tables.
+    Names,
+    /// Whatever the owner of the log knows: batches, transactions, and requests that give or take names.
+    Owner,
+}
+
+/// The right of a request to be served here. Kept until its answer is there.
+pub struct Passage {
+    fleet: Arc<Fleet>,
+    /// The place among the requests that guards wait for; `None` at the owner, where batches wait by themselves.
+    place: Option<Place>,
+}
+
+impl fmt::Debug for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Passage")
+    }
+}
+
+impl Fleet {
+    /// Returns the right to serve a request here; `Ok(None)` if only the owner of the log can serve it.
+    ///
+    /// # Errors
+    /// 503 if this gateway does not know what batches do.
+    pub fn admit(self: &Arc<Self>, subject: Subject<'_>) -> Result<Option<Passage>, Error> {
+        // Counted first: a guard that is added after this waits for the request.
+        let place = match subject {
+            Subject::Table(key) => self.guarded.enter(key),
+            Subject::Names => self.guarded.enter_listing(),
+            Subject::Nothing | Subject::Owner => None,
+        };
+        let passage = |place| Passage {
+            fleet: Arc::clone(self),
+            place,
+        };
+        let role = self.role.borrow();
+        match &*role {
+            Role::Owner => self.alive().map(|()| Some(passage(None))),
+            Role::Outside if self.serves_without_log && place.is_some() => {
+                Ok(place.map(|place| passage(Some(place))))
+            }
+            Role::Outside => Err(unavailable(UNKNOWING)),
+            Role::Follower(_) | Role::Recovering => match place {
+                None => Ok(None),
+                Some(place) => self.alive().map(|()| Some(passage(Some(place)))),
+            },
+        }
+    }
+
+    fn alive(&self) -> Result<(), Error> {
+        if self.serves_without_log || self.lease.is_valid() {
+            Ok(())
+        } else {
+            Err(unavailable(UNKNOWING))
+        }
+    }
+}
+
+impl Passage {
+    /// Returns an error if the answer that a catalog gave to a read must not be shown: a batch on the table may have
+    /// begun.
+    ///
+    /// # Errors
+    /// 503.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.place.as_ref().is_some_and(Place::is_doomed) {
+            return Err(unavailable(
+                "a batch began on the table before its catalog answered; retry later",
+            ));
+        }
+        self.fleet.alive()
+    }
+}

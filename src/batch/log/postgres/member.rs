@@ -1,0 +1,198 @@
+//! The life of a gateway that shares the log: it joins, shows that it lives, and takes the log over when nobody has it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use uuid::Uuid;
+
+use super::connect::Link;
+use super::fence::Fence;
+use super::guards::{GuardKeeper, GuardRequests};
+use super::owner::{self, Instance, Observer, SeenInstance, Users};
+use crate::batch::fleet::{Fleet, Owner, Role};
+use crate::batch::log::LogError;
+
+/// The end of a membership.
+pub(super) enum End {
+    /// Others took this gateway for dead; it can join again.
+    Expired,
+    /// It owned the log, and another gateway has taken it over.
+    Fenced,
+}
+
+/// A gateway that shares the log.
+pub(super) struct Member<'a> {
+    pub(super) me: Instance,
+    pub(super) fleet: &'a Arc<Fleet>,
+    /// The connection for heartbeats.
+    pub(super) link: Link,
+    /// The ownership of the log, once this gateway has it.
+    pub(super) ownership: &'a OnceLock<Arc<Fence>>,
+    /// Called with the number of an ownership.
+    pub(super) owned: &'a (dyn Fn(Uuid, i64) + Sync),
+}
+
+impl Member<'_> {
+    /// Joins the gateways that share the log. Waits while the server does not answer.
+    ///
+    /// # Errors
+    /// An operator has to change something: what, in words.
+    pub(super) async fn join(&mut self) -> Result<(), String> {
+        let (mut observer, mut is_told) = (Observer::default(), false);
+        loop {
+            match owner::look(&mut self.link).await {
+                Ok(Err(wrong)) => return Err(wrong),
+                Err(trouble) if trouble.remedy().is_some() => return Err(trouble.explained()),
+                Err(_) => {}
+                Ok(Ok(users)) => {
+                    let dead = observer.dead(&users, self.me.id);
+                    let asked = Instant::now();
+                    match owner::join(&mut self.link, &self.me, &dead).await {
+                        Ok(None) => {
+                            self.fleet.lease().renew(asked);
+                            return Ok(());
+                        }
+                        Ok(Some(name)) if !is_told => {
+                            tracing::warn!(
+                                gateway = name,
+                                "another gateway uses the batch log alone; waiting until it ends. Give it `batch.gateways`, too"
+                            );
+                            is_told = true;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            sleep(owner::pause(self.me.lease)).await;
+        }
+    }
+
+    /// Takes part until others take this gateway for dead, or another one owns the log that this one owned.
+    pub(super) async fn take_part(
+        &mut self,
+        link: Link,
+        heard: Arc<Notify>,
+        requests: &mut GuardRequests,
+    ) -> End {
+        let (changed, known) = (Notify::new(), Notify::new());
+        let keeper = GuardKeeper {
+            link,
+            heard,
+            me: self.me.id,
+            fleet: self.fleet,
+            ownership: self.ownership,
+            requests,
+            changed: &changed,
+            known: &known,
+        };
+        tokio::select! {
+            () = keeper.keep() => End::Expired,
+            end = async {
+                known.notified().await;
+                self.live(&changed).await
+            } => end,
+        }
+    }
+
+    /// Shows that this gateway lives, observes the others, and takes the log when nobody has it.
+    async fn live(&mut self, changed: &Notify) -> End {
+        let mut observer = Observer::default();
+        let mut tick = interval(owner::pause(self.me.lease));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = changed.notified() => {}
+            }
+            let asked = Instant::now();
+            let beat = self.link.query("SELECT beat_1($1)", &[&self.me.id]).await;
+            let Ok(rows) = beat else { continue };
+            if !rows.first().is_some_and(|row| row.get(0)) {
+                return self.is_out().await;
+            }
+            self.fleet.lease().renew(asked);
+            let Ok(Ok(users)) = owner::look(&mut self.link).await else {
+                continue;
+            };
+            let dead = observer.dead(&users, self.me.id);
+            if let Some(fence) = self.ownership.get() {
+                if users.owner != Some(self.me.id) {
+                    return self.is_out().await;
+                }
+                self.expire(fence, &dead).await;
+            } else {
+                self.follow(&users, &dead).await;
+            }
+        }
+    }
+
+    async fn is_out(&mut self) -> End {
+        match self.ownership.get() {
+            Some(fence) => {
+                let successor = owner::successor(&mut self.link).await;
+                fence.taken_over(&successor);
+                End::Fenced
+            }
+            None => {
+                tracing::warn!(
+                    "this gateway was silent for longer than `batch.lease`, and the others took it for dead; it joins again"
+                );
+                End::Expired
+            }
+        }
+    }
+
+    /// Removes gateways that are dead, so that batches do not wait for them.
+    async fn expire(&mut self, fence: &Fence, dead: &[SeenInstance]) {
+        if dead.is_empty() {
+            return;
+        }
+        let gone = owner::expire(&mut self.link, self.me.id, fence.number(), dead).await;
+        if let Ok(Some(names)) = gone {
+            for name in names {
+                tracing::warn!(
+                    gateway = name,
+                    "a gateway is dead or cut off; batches go on without it"
+                );
+            }
+        }
+    }
+
+    /// Follows the owner of the log, or becomes it.
+    async fn follow(&mut self, users: &Users, dead: &[SeenInstance]) {
+        let owning = users.owning();
+        let is_free = owning.is_none_or(|owner| dead.contains(owner));
+        if is_free {
+            self.fleet.becomes(Role::Follower(None));
+            match owner::take(&mut self.link, &self.me, dead).await {
+                Ok(Some(number)) => {
+                    (self.owned)(self.me.id, number);
+                    self.fleet.becomes(Role::Recovering);
+                    tracing::info!("this gateway has the batch log now, and recovers its batches");
+                }
+                Ok(None) => {}
+                Err(words) => tracing::error!(cause = words, "the batch log cannot be taken over"),
+            }
+            return;
+        }
+        let owner = owning.and_then(|one| {
+            Some(Owner {
+                id: one.id,
+                name: one.name.clone(),
+                address: one.address.clone()?,
+                token: one.token.clone()?,
+            })
+        });
+        self.fleet.becomes(Role::Follower(owner));
+    }
+}
+
+/// Returns the error for a log that this gateway cannot join.
+pub(super) fn unusable(address: &str, cause: String) -> LogError {
+    LogError::Unusable {
+        path: address.to_owned(),
+        cause,
+    }
+}

@@ -1,0 +1,162 @@
+//! Gateways that share a batch log: a request that only the owner of the log can serve is passed on to it.
+//!
+//! The request goes on as the client sent it, with its token: the owner authenticates it. So the layer stands before
+//! authentication. What is served here is checked once more when the catalog has answered: meanwhile a batch may have
+//! begun, or this gateway may have lost its contact to the log.
+
+mod client;
+mod entrance;
+mod pass_on;
+mod subject;
+
+use std::borrow::BorrowMut;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::future::{BoxFuture, Either};
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+
+use super::refused::RefusedFuture;
+use crate::batch::fleet::{Fleet, Passage};
+use crate::body::Body;
+use crate::error::Error;
+use crate::gateway::RoutingSnapshot;
+use crate::protocol::operation::Access;
+use crate::request::context::RequestContext;
+pub use client::PeerClient;
+pub use entrance::Entrance;
+use pass_on::pass_on;
+use subject::SharedSubject;
+
+/// Makes [`Share`] services.
+#[derive(Clone)]
+pub struct ShareLayer(Option<Arc<Sharing>>);
+
+/// The service. It notes the [`Passage`] of changes.
+#[derive(Clone)]
+pub struct Share<S> {
+    inner: S,
+    sharing: Option<Arc<Sharing>>,
+}
+
+/// What the layer needs to know.
+pub struct Sharing {
+    /// The gateways that use the log.
+    pub fleet: Arc<Fleet>,
+    /// The routes, which tell the catalog of a table.
+    pub world: Arc<RoutingSnapshot>,
+    /// The client to the owner of the log; `None` if this gateway has the log for itself.
+    pub peers: Option<Arc<PeerClient>>,
+    /// The largest JSON body, in bytes. A request with such a body can be passed on again.
+    pub json_body: usize,
+}
+
+pin_project! {
+    /// A request that is served here.
+    pub struct PassageFuture<F> {
+        #[pin]
+        inner: F,
+        passage: Arc<Passage>,
+        // Only the answers of reads depend on batches. A change that was done is reported as done.
+        is_read: bool,
+    }
+}
+
+impl ShareLayer {
+    /// Passes on what `sharing` says; `None` if the log is for one process only.
+    pub fn new(sharing: Option<Arc<Sharing>>) -> Self {
+        Self(sharing)
+    }
+}
+
+impl<S> Layer<S> for ShareLayer {
+    type Service = Share<S>;
+
+    fn layer(&self, inner: S) -> Share<S> {
+        Share {
+            inner,
+            sharing: self.0.clone(),
+        }
+    }
+}
+
+impl<S, R> Service<R> for Share<S>
+where
+    R: BorrowMut<Request<Body>> + Send + 'static,
+    S: Service<R, Response = Response<Body>, Error = Error> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<
+        Either<S::Future, PassageFuture<S::Future>>,
+        Either<RefusedFuture, BoxFuture<'static, Result<Response<Body>, Error>>>,
+    >;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: R) -> Self::Future {
+        let Some(sharing) = &self.sharing else {
+            return Either::Left(Either::Left(self.inner.call(request)));
+        };
+        let asked = request.borrow_mut();
+        let subject = SharedSubject::of(&sharing.world, RequestContext::of(asked.extensions()));
+        if subject == SharedSubject::Nothing {
+            return Either::Left(Either::Left(self.inner.call(request)));
+        }
+        match sharing.fleet.admit(subject.as_ref()) {
+            Err(refusal) => Either::Right(Either::Left(RefusedFuture::with(refusal))),
+            Ok(Some(passage)) => {
+                let passage = Arc::new(passage);
+                let is_read = begin(asked, &passage);
+                let inner = self.inner.call(request);
+                Either::Left(Either::Right(PassageFuture {
+                    inner,
+                    passage,
+                    is_read,
+                }))
+            }
+            Ok(None) => {
+                let sharing = Arc::clone(sharing);
+                // The service that was polled ready must be the one that is called.
+                let spare = self.inner.clone();
+                let inner = std::mem::replace(&mut self.inner, spare);
+                let passed = pass_on(sharing, inner, subject, request);
+                Either::Right(Either::Right(Box::pin(passed)))
+            }
+        }
+    }
+}
+
+/// Notes the passage of a change, which checks it again once it has its locks. Returns true for a read.
+fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> bool {
+    let learned = RequestContext::more(request.extensions_mut());
+    let is_read = learned
+        .operation
+        .is_some_and(|operation| operation.access() == Access::Read);
+    if !is_read {
+        request.extensions_mut().insert(Arc::clone(passage));
+    }
+    is_read
+}
+
+impl<F> Future for PassageFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let answer = ready!(this.inner.poll(cx));
+        if *this.is_read {
+            this.passage.check()?;
+        }
+        Poll::Ready(answer)
+    }
+}

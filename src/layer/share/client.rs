@@ -1,0 +1,165 @@
+//! The client with which a gateway passes requests on to the owner of the log.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::strip_hop;
+use crate::batch::fleet::Owner;
+use crate::body::Body;
+use crate::config::GatewayTls;
+use crate::error::BoxError;
+use crate::error::cause::Causes;
+use crate::pem;
+use crate::request::peer::Peer;
+
+/// The header with the token that the owner has told in the log.
+pub(super) const TOKEN: HeaderName = HeaderName::from_static("nsgate-gateway");
+/// The header with the client of the request, as [`ClientOf`] in JSON.
+pub(super) const CLIENT: HeaderName = HeaderName::from_static("nsgate-client");
+/// The header of an answer by a gateway that does not own the log: nothing was done.
+pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-owner");
+
+/// The longest time for opening a connection to another gateway.
+const CONNECT: Duration = Duration::from_secs(2);
+/// The time for which an idle connection is kept. Shorter than the other gateway keeps it.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The client to other gateways.
+pub struct PeerClient {
+    client: legacy::Client<HttpsConnector<HttpConnector>, Body>,
+    scheme: &'static str,
+}
+
+/// The client of a request, as the gateway that it came to knows it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ClientOf {
+    /// Its address and port.
+    pub(super) address: std::net::SocketAddr,
+    /// True if it came over TLS.
+    pub(super) secure: bool,
+    /// The subject of its certificate; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subject: Option<String>,
+}
+
+/// The reason why the owner gave no answer.
+pub(super) enum Unanswered {
+    /// The request was not sent, or the owner has done nothing.
+    Unsent(String),
+    /// The request may have been carried out.
+    Lost(String),
+}
+
+impl PeerClient {
+    /// Creates a client. Without `tls` it speaks plain HTTP.
+    ///
+    /// # Errors
+    /// A file of `tls` cannot be read or used.
+    pub fn new(tls: Option<&GatewayTls>) -> Result<Self, BoxError> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT));
+        let builder = ClientConfig::builder_with_provider(pem::provider())
+            .with_safe_default_protocol_versions()?;
+        let connector = HttpsConnectorBuilder::new();
+        let connector = match tls {
+            None => {
+                let none = rustls::RootCertStore::empty();
+                let config = builder.with_root_certificates(none).with_no_client_auth();
+                connector.with_tls_config(config).https_or_http()
+            }
+            Some(tls) => {
+                let identity = pem::identity(&tls.certificate, &tls.private_key)?;
+                let resolver = rustls::sign::SingleCertAndKey::from(identity);
+                let config = builder
+                    .with_root_certificates(pem::authorities(&tls.ca)?)
+                    .with_client_cert_resolver(std::sync::Arc::new(resolver));
+                let connector = connector.with_tls_config(config).https_only();
+                match &tls.server_name {
+                    Some(name) => {
+                        let name = rustls::pki_types::ServerName::try_from(name.clone())?;
+                        connector.with_server_name_resolver(
+                            hyper_rustls::FixedServerNameResolver::new(name),
+                        )
+                    }
+                    None => connector,
+                }
+            }
+        };
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector.enable_http1().wrap_connector(http));
+        Ok(Self {
+            client,
+            scheme: if tls.is_some() { "https" } else { "http" },
+        })
+    }
+
+    /// Sends a request to the owner as the client sent it.
+    pub(super) async fn ask(
+        &self,
+        owner: &Owner,
+        peer: Option<&Peer>,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, Unanswered> {
+        let unsent = |error: &dyn std::fmt::Display| Unanswered::Unsent(error.to_string());
+        let path = request.uri().path_and_query().cloned();
+        let uri = Uri::builder()
+            .scheme(self.scheme)
+            .authority(&*owner.address)
+            .path_and_query(path.unwrap_or(http::uri::PathAndQuery::from_static("/")))
+            .build();
+        *request.uri_mut() = uri.map_err(|error| unsent(&error))?;
+        *request.version_mut() = http::Version::HTTP_11;
+        // What the layers have learned is learned anew there.
+        request.extensions_mut().clear();
+        let headers = request.headers_mut();
+        strip_hop(headers);
+        headers.insert(
+            TOKEN,
+            sensitive(&owner.token).map_err(|error| unsent(&error))?,
+        );
+        if let Some(peer) = peer {
+            let client = ClientOf {
+                address: peer.address(),
+                secure: peer.is_secure(),
+                subject: peer.holder().map(|holder| holder.subject().to_string()),
+            };
+            let text = serde_json::to_string(&client).map_err(|error| unsent(&error))?;
+            headers.insert(CLIENT, sensitive(&text).map_err(|error| unsent(&error))?);
+        }
+        match self.client.request(request).await {
+            Ok(response) if response.headers().contains_key(NOT_OWNER) => {
+                Err(Unanswered::Unsent("it does not own the log".to_owned()))
+            }
+            Ok(response) => {
+                let mut response = response.map(Body::incoming);
+                strip_hop(response.headers_mut());
+                Ok(response)
+            }
+            Err(error) => {
+                let words = Causes(&error).to_string();
+                Err(if error.is_connect() {
+                    Unanswered::Unsent(words)
+                } else {
+                    Unanswered::Lost(words)
+                })
+            }
+        }
+    }
+}
+
+fn sensitive(value: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let mut value = HeaderValue::try_from(value)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,96 @@
+//! The entrance for requests that other gateways pass on.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use futures_util::future::{Either, Ready, ready};
+use http::{HeaderValue, Request, Response, StatusCode};
+use tower::Service;
+
+use super::client::{CLIENT, ClientOf, NOT_OWNER, TOKEN};
+use crate::batch::fleet::Fleet;
+use crate::body::Body;
+use crate::request::context::RequestContext;
+use crate::request::peer::Peer;
+
+/// Lets requests of other gateways into the stack, with the clients that they came from. Whoever has the token of this
+/// process could read it in the log.
+#[derive(Clone)]
+pub struct Entrance<S> {
+    stack: S,
+    fleet: Arc<Fleet>,
+}
+
+impl<S> Entrance<S> {
+    /// Creates the entrance to `stack`.
+    pub fn new(stack: S, fleet: Arc<Fleet>) -> Self {
+        Self { stack, fleet }
+    }
+
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
+        let shown = request.headers_mut().remove(TOKEN);
+        let shown = shown.as_ref().map_or(&[][..], HeaderValue::as_bytes);
+        let token = self.fleet.token().as_bytes();
+        if verify_slices_are_equal(shown, token).is_err() {
+            return Err(refused(
+                StatusCode::FORBIDDEN,
+                "this address is for the gateways that share the batch log",
+            ));
+        }
+        let client = request.headers_mut().remove(CLIENT);
+        let client = client.and_then(|client| serde_json::from_slice(client.as_bytes()).ok());
+        let Some(client) = client else {
+            return Err(refused(StatusCode::BAD_REQUEST, "the client is not named"));
+        };
+        if !self.fleet.is_owner() {
+            let mut response = refused(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this gateway does not own the batch log",
+            );
+            let headers = response.headers_mut();
+            headers.insert(NOT_OWNER, HeaderValue::from_static("true"));
+            return Err(response);
+        }
+        let ClientOf {
+            address,
+            secure,
+            subject,
+        } = client;
+        let mut peer = Peer::new(address, secure);
+        if let Some(subject) = subject {
+            peer = peer.certified(&subject);
+        }
+        let learned = RequestContext::more(request.extensions_mut());
+        learned.peer = Some(peer);
+        learned.is_passed_on = true;
+        Ok(())
+    }
+}
+
+impl<S> Service<Request<Body>> for Entrance<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, Infallible>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.stack.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match self.admit(&mut request) {
+            Ok(()) => Either::Left(self.stack.call(request)),
+            Err(response) => Either::Right(ready(Ok(response))),
+        }
+    }
+}
+
+fn refused(status: StatusCode, words: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(words));
+    *response.status_mut() = status;
+    response
+}

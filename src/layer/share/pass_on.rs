@@ -1,0 +1,172 @@
+//! Passes a request on to the owner of the log, and waits for another owner if that one is gone.
+
+use std::borrow::BorrowMut;
+use std::mem::take;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response};
+use http_body::Body as _;
+use tokio::time::sleep;
+use tower::Service;
+
+use super::client::Unanswered;
+use super::subject::SharedSubject;
+use super::{Sharing, begin};
+use crate::batch::fleet::{Owner, Role};
+use crate::body::{Body, CollectError};
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::protocol::operation::{Access, Lock, Operation};
+use crate::request::context::RequestContext;
+
+/// The longest time that a request waits for an owner, and is passed on again. Another gateway takes the log over well
+/// within it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The pause before a request is passed on again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The length up to which a body without a type is kept, to be passed on again. Bodies of reads are short.
+const SHORT: u64 = 64 << 10;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile.
+pub(super) async fn pass_on<S, R>(
+    sharing: Arc<Sharing>,
+    mut inner: S,
+    subject: SharedSubject,
+    mut request: R,
+) -> Result<Response<Body>, Error>
+where
+    R: BorrowMut<Request<Body>> + Send + 'static,
+    S: Service<R, Response = Response<Body>, Error = Error> + Send + 'static,
+    S::Future: Send,
+{
+    let until = Instant::now() + PATIENCE;
+    let asked = request.borrow_mut();
+    let learned = RequestContext::of(asked.extensions());
+    let (operation, peer) = (learned.operation, learned.peer.clone());
+    if learned.is_passed_on {
+        return Err(
+            Error::unavailable("the gateway that had the batch log lost it; retry later")
+                .with_retry_after(crate::error::retry_after::RetryAfter::SOON),
+        );
+    }
+    let (kept, repeats) = keep(&sharing, asked, operation).await?;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let owner = sharing.fleet.owner(left).await?;
+        let (Some(owner), Some(peers)) = (owner, &sharing.peers) else {
+            let asked = request.borrow_mut();
+            if let Some(body) = kept {
+                *asked.body_mut() = Body::full(body);
+            }
+            let Some(passage) = sharing.fleet.admit(subject.as_ref())? else {
+                return Err(
+                    Error::unavailable("the batch log was lost again; retry later")
+                        .with_retry_after(crate::error::retry_after::RetryAfter::SOON),
+                );
+            };
+            let passage = Arc::new(passage);
+            let is_read = begin(asked, &passage);
+            let answer = inner.call(request).await;
+            if is_read {
+                passage.check()?;
+            }
+            return answer;
+        };
+        let sent = match &kept {
+            Some(body) => copy(request.borrow_mut(), body.clone()),
+            None => take(request.borrow_mut()),
+        };
+        let answered = tokio::select! {
+            answered = peers.ask(&owner, peer.as_ref(), sent) => answered,
+            () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
+        };
+        let (may_repeat, words) = match answered {
+            Ok(response) => return Ok(response),
+            Err(Unanswered::Unsent(words)) => (kept.is_some(), words),
+            Err(Unanswered::Lost(words)) => (kept.is_some() && repeats, words),
+        };
+        tracing::debug!(
+            gateway = owner.name,
+            cause = words,
+            "the gateway with the batch log did not answer"
+        );
+        if !may_repeat || Instant::now() > until {
+            return Err(unanswered(&owner, repeats));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Returns when `owner` does not own the log any more.
+async fn gone(sharing: &Sharing, owner: &Owner) {
+    let mut roles = sharing.fleet.roles();
+    let is_other = |role: &Role| !matches!(role, Role::Follower(Some(now)) if now.id == owner.id);
+    // The sender is as old as the process.
+    let _ = roles.wait_for(is_other).await;
+}
+
+/// Reads the body if it is short enough to be passed on again, and makes sure that a batch can be. Returns the body, and
+/// true if the request may be passed on again although it may have been carried out.
+async fn keep(
+    sharing: &Sharing,
+    request: &mut Request<Body>,
+    operation: Option<Operation>,
+) -> Result<(Option<Bytes>, bool), Error> {
+    let is_batch = operation.is_some_and(|operation| operation.lock() == Lock::Batch);
+    let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
+    let limit = if is_batch {
+        sharing.json_body
+    } else {
+        let longest = request.body().size_hint().upper();
+        if longest.is_none_or(|longest| longest > SHORT) {
+            return Ok((None, false));
+        }
+        // At most `SHORT`.
+        longest.unwrap_or_default() as usize
+    };
+    let body = take(request.body_mut()).collect_up_to(limit).await;
+    let body = body.map_err(|error| match error {
+        CollectError::TooLarge => Error::new(
+            Code::InvalidInput,
+            format!("the body is longer than `limits.json_body`, {limit} bytes"),
+        )
+        .with_status(http::StatusCode::PAYLOAD_TOO_LARGE),
+        CollectError::Broken(cause) => Error::invalid("the body ended early").with_cause(cause),
+    })?;
+    if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {
+        // With a key, the batch is found again at the next owner.
+        let key = format!("nsgate-{}", uuid::Uuid::new_v4());
+        if let Ok(key) = HeaderValue::try_from(key) {
+            request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        }
+    }
+    Ok((Some(body), is_batch || is_read))
+}
+
+/// Copies what of a request is passed on.
+fn copy(request: &Request<Body>, body: Bytes) -> Request<Body> {
+    let mut copy = Request::new(Body::full(body));
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
+}
+
+fn unanswered(owner: &Owner, repeats: bool) -> Error {
+    let name = &owner.name;
+    let error = Error::unavailable(if repeats {
+        format!("gateway `{name}`, which has the batch log, does not answer; retry later")
+    } else {
+        format!(
+            "gateway `{name}`, which has the batch log, did not answer. The change may have been carried out: look before you repeat it"
+        )
+    });
+    if repeats {
+        error.with_retry_after(crate::error::retry_after::RetryAfter::SOON)
+    } else {
+        error
+    }
+}
