@@ -25,7 +25,7 @@
 //! | [`layer`] | one middleware a file; layers do not import each other |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
 //! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
-//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs` |
 //! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
