@@ -30,7 +30,7 @@
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
 //! | [`request`] | the record of one request, and the context that layers add to it |
-//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` |
+//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs`; what hyper would let pass and must not is refused in `server/connection/request_scanner.rs` |
 //! | [`body`] | the one body type |
 //! | [`metrics`] | every counter, by name |
 //! | [`config`] | the validated configuration, and how it is read |

@@ -81,7 +81,7 @@ pub const PROTECTIONS: &[Bug] = &[
     },
     Bug {
         name: "a bare LF ends a line",
-        file: "src/server/connection/lines.rs",
+        file: "src/server/connection/request_scanner.rs",
         right: "        let mut from = 0;\n        while from < bytes.len() {",
         wrong: "        let mut from = bytes.len();\n        while from < bytes.len() {",
         checkers: &[REQUESTS],
