@@ -1,4 +1,5 @@
-//! The gaps that another reader of a request would find: each bug removes one protection.
+//! The bugs that remove one protection each: of a catalog from a request that it would read in another way, and of the
+//! gateway from line ends that two readers take differently, frames without end, and a caller that takes all places.
 
 use super::batch_bugs::Bug;
 
