@@ -53,7 +53,7 @@ deny:
 deny-all:
     cargo deny --locked --all-features check licenses sources advisories
 
-# Model-checks the batch protocol within large limits: minutes, gigabytes
+# Model-checks the batch protocol within large bounds: minutes, gigabytes
 model:
     NSGATE_MODEL=full cargo test --locked --release --test model
 

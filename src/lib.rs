@@ -22,17 +22,17 @@
 //! | [`admin`] | the pages for operators, on an address of their own; also the words of `nsgate batches` about a batch |
 //! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
-//! | [`layer`] | one middleware a file; layers do not import each other |
+//! | [`layer`] | one middleware a file; layers do not import each other, only what they share: `guard.rs`, `refused.rs` |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
 //! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
-//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs` |
 //! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
 //! | [`request`] | the record of one request, and the context that layers add to it |
-//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` |
+//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` and `backend/transport/connection.rs`; what hyper would let pass and must not is refused in `server/connection/request_scanner.rs` |
 //! | [`body`] | the one body type |
-//! | [`metrics`] | every counter, by name |
+//! | [`metrics`] | every counter, by name; names, labels and buckets are in `metrics/families.rs` |
 //! | [`config`] | the validated configuration, and how it is read |
 //! | [`pem`] | certificates and keys in files |
 //! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
@@ -46,8 +46,9 @@
 //!   keeps its routes ([`gateway::RoutingSnapshot`]).
 //! - Layers pass on what they learn in the request's [`request::context::RequestContext`] or in the
 //!   [`request::RequestRecord`], never as a header.
-//! - Modules fail with their own error types, which become [`error::Error`] at their edge and a response in
-//!   [`layer::rescue`], nowhere else.
+//! - Modules fail with their own error types, which become [`error::Error`], with their headers (challenge,
+//!   `Retry-After`, `Allow`), at their edge, and a response in [`layer::rescue`], nowhere else. Only the pages of
+//!   [`admin`] have errors of their own (`admin/problem.rs`).
 //! - Bodies stream; only JSON that must be inspected is held in memory, and never more than `limits.json_body` of it.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 //!

@@ -1,10 +1,9 @@
-"""What others do at the worst moment: lost answers, rivals, threads, cancellations. Nothing is lost or doubled."""
+"""What others do at the worst moment: rivals, threads, cancellations. Nothing is lost or doubled."""
 
 import asyncio
 import gc
 import os
 import pickle
-import socket
 import threading
 import time
 import weakref
@@ -18,86 +17,6 @@ from conftest import make, rows
 import nsgate
 from nsgate._held import Held
 from nsgate._http import _proxy
-
-# -- lost answers -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("refusal", [429, 503, 500])
-def test_a_refusal_to_repeat_says_nothing_of_a_commit_whose_answer_was_lost(world, relay, gateway, tables, refusal):
-    relay.lose = ["after", refusal, refusal]
-    through = nsgate.connect(relay.address, token=world.token)
-    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
-    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
-    assert len(relay.batches) == 4 and len(set(relay.batches)) == 1, "one key"
-
-
-@pytest.mark.parametrize("refusal", [401, 403])
-def test_a_token_that_ends_while_an_answer_is_lost_leaves_the_outcome_unknown(world, relay, gateway, tables, refusal):
-    relay.lose = ["after", refusal]
-    tx = nsgate.connect(relay.address, token=world.token).transaction()
-    tx.table(*tables[0]).insert(rows(300, 1))
-    with pytest.raises(nsgate.Unknown, match=f"refused with {refusal}") as raised:
-        tx.commit()
-    assert raised.value.wait().transaction_id
-    assert tx.wait() == tx.wait()
-    assert gateway.table(*tables[0]).count_rows() == 301
-
-
-def test_a_token_that_cannot_be_had_again_leaves_the_outcome_unknown(world, relay, gateway, tables):
-    def token():
-        if relay.batches and relay.batches[-1]:
-            raise RuntimeError("no more tokens")
-        return world.token
-
-    relay.lose = ["after"]
-    tx = nsgate.connect(relay.address, token=token).transaction()
-    tx.table(*tables[0]).insert(rows(300, 1))
-    with pytest.raises(nsgate.Unknown, match="no more tokens"):
-        tx.commit()
-    assert gateway.table(*tables[0]).count_rows() == 301
-
-
-def test_a_first_refusal_is_definite(world, relay, gateway, tables):
-    relay.lose = [400]
-    tx = nsgate.connect(relay.address, token=world.token).transaction()
-    tx.table(*tables[0]).insert(rows(300, 1))
-    with pytest.raises(nsgate.Refused, match="refused with 400"):
-        tx.commit()
-    assert gateway.versions(tables[0]) == [1]
-
-
-def test_a_gateway_out_of_reach_while_a_table_is_staged_anew(world, relay, gateway, tables):
-    tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=2)
-    tx.table(*tables[0]).insert(rows(300, 1))
-    gateway.table(*tables[0]).insert(rows(500, 1))
-    relay.is_down = True
-    with pytest.raises(nsgate.Unavailable, match="does not answer"):
-        tx.commit()
-    assert gateway.table(*tables[0]).count_rows() == 301
-    with pytest.raises(nsgate.Unavailable):
-        nsgate.connect(relay.address, token=world.token).transaction().table(*tables[0])
-
-
-def test_an_answer_that_drips_ends_with_the_time_of_the_request(tables):
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def drip():
-        connection, _ = listener.accept()
-        connection.recv(1 << 16)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-        while True:
-            try:
-                connection.sendall(b" ")
-            except OSError:
-                return
-            time.sleep(0.1)
-
-    threading.Thread(target=drip, daemon=True).start()
-    slow = nsgate.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=1)
-    with pytest.raises(nsgate.Unavailable):
-        slow.versions(tables[0])
-    listener.close()
-
 
 # -- rivals -------------------------------------------------------------------------------------------------------
 
@@ -411,25 +330,6 @@ def test_a_cancellation_before_the_commit_rolls_back(gateway, tables, form):
 
     asyncio.run(cancelled())
     assert gateway.versions(tables[0]) == [1]
-
-
-def test_an_interrupted_commit_can_be_asked_for(gateway, tables, monkeypatch):
-    tx = gateway.transaction()
-    with pytest.raises(nsgate.Finished, match="no commit"):
-        tx.wait()
-    tx.table(*tables[0]).insert(rows(300, 1))
-    post = gateway._http.post
-
-    def interrupted(*arguments, **options):
-        post(*arguments, **options)
-        monkeypatch.setattr(gateway._http, "post", post)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gateway._http, "post", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        tx.commit()
-    assert tx.wait().transaction_id
-    assert gateway.table(*tables[0]).count_rows() == 301
 
 
 def test_run_does_not_lose_a_coroutine(gateway, tables):

@@ -1,12 +1,8 @@
-"""How transactions end: committed, moved on top, in conflict, rolled back, unknown."""
+"""How transactions end: committed, moved on top, in conflict, rolled back; and snapshots beside them."""
 
 import asyncio
 import json
 import os
-import random
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
@@ -220,143 +216,11 @@ def test_the_async_forms(gateway, tables):
     assert gateway.table(*tables[1]).count_rows() == 301
 
 
-@pytest.mark.parametrize("faults", [["before"], ["after"], ["page"], ["page after"], ["after", "before", "page after"]])
-def test_a_lost_answer_is_asked_for_again(world, relay, gateway, tables, faults):
-    relay.lose = list(faults)
-    through = nsgate.connect(relay.address, token=world.token)
-    with through.transaction() as tx:
-        tx.table(*tables[0]).insert(rows(300, 1))
-        tx.table(*tables[1]).insert(rows(300, 1))
-    assert gateway.versions(*tables) == [2, 2]
-    assert len(relay.batches) == len(faults) + 1
-    assert len(set(relay.batches)) == 1, "one key"
-    assert tx.result.transaction_id
-
-
-@pytest.mark.parametrize("faults, version", [("before", 1), ("after", 2)])
-def test_what_stays_unknown_is_said_and_can_be_waited_for(world, relay, gateway, tables, faults, version):
-    relay.lose = [faults] * 100
-    through = nsgate.connect(relay.address, token=world.token)
-    tx = through.transaction(timeout=1)
-    tx.table(*tables[0]).insert(rows(300, 1))
-    tx.table(*tables[1]).insert(rows(300, 1))
-    with pytest.raises(nsgate.Unknown) as raised:
-        tx.commit()
-    assert gateway.versions(*tables) == [version, version]
-    with pytest.raises(nsgate.Unknown):
-        raised.value.wait(timeout=0.2)
-    relay.lose = []
-    assert raised.value.wait().transaction_id
-    assert gateway.versions(*tables) == [2, 2]
-    assert len(set(relay.batches)) == 1
-
-
-def test_a_gateway_that_is_not_there(gateway, tables):
-    nowhere = nsgate.connect("http://127.0.0.1:9", token="x", timeout=1)
-    with pytest.raises(nsgate.Unavailable, match="does not answer"):
-        nowhere.versions(tables[0])
-
-
 def test_a_refused_token_is_said(world, tables):
     stranger = nsgate.connect(world.uri, token="not.a.token")
     with pytest.raises(nsgate.Refused) as raised:
         stranger.versions(tables[0])
     assert raised.value.status == 401
-
-
-CLIENT = """
-    import os, sys, nsgate
-    from nsgate.demo import world
-    sys.path.insert(0, sys.argv[4])
-    from conftest import rows
-    gateway = nsgate.connect(sys.argv[1], token=sys.argv[2])
-    tables = [name.split("/") for name in sys.argv[3].split(",")]
-    tx = gateway.transaction()
-    for table in tables:
-        tx.table(*table).insert(rows(300, 1))
-        print("staged", flush=True)
-    tx.commit()
-    print("committed", flush=True)
-"""
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_client_that_dies(world, gateway, tables, seed):
-    """Killed at any point of its transaction: all of it is there, or nothing."""
-    chance = random.Random(seed)
-    names = ",".join("/".join(table) for table in tables)
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(CLIENT), world.uri, world.token, names]
-    client = subprocess.Popen([*command, os.path.dirname(__file__)], stdout=subprocess.PIPE, text=True)
-    for _ in range(chance.choice([1, 2, 2, 2])):
-        client.stdout.readline()
-    time.sleep(chance.uniform(0, 0.03))
-    client.kill()
-    rest = client.stdout.read()
-    client.wait()
-    deadline = time.monotonic() + 20
-    while True:
-        versions = gateway.versions(*tables)
-        assert versions in ([1, 1], [2, 2])
-        if versions == [2, 2] or "committed" not in rest or time.monotonic() > deadline:
-            break
-    if "committed" in rest:
-        assert versions == [2, 2]
-    with gateway.transaction() as tx:
-        tx.table(*tables[0]).insert(rows(400, 1))
-        tx.table(*tables[1]).insert(rows(400, 1))
-    assert gateway.table(*tables[0]).count_rows() == gateway.table(*tables[1]).count_rows()
-
-
-def test_a_gateway_that_dies(world, gateway, tables):
-    """Killed again and again while transactions run: each of them is there completely or not at all."""
-    stop, outcomes, problems = threading.Event(), {}, []
-
-    def writer(number):
-        count = 0
-        while not stop.is_set():
-            mark = 10_000 * (number + 1) + count
-            count += 1
-            try:
-                tx = gateway.transaction(timeout=60)
-                for table in tables:
-                    tx.table(*table).insert(rows(mark, 1))
-                try:
-                    tx.commit()
-                except nsgate.Unknown as unknown:
-                    unknown.wait(60)
-                outcomes[mark] = True
-            except nsgate.Refused:
-                outcomes[mark] = False
-            except nsgate.Unknown:
-                outcomes[mark] = None
-            except (OSError, RuntimeError, ValueError) as error:
-                # A gateway that is not there while a table is opened or a change staged: nothing was sent.
-                outcomes[mark] = False
-                problems.append(str(error))
-                tx.rollback()
-                time.sleep(0.05)
-
-    threads = [threading.Thread(target=writer, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    chance = random.Random(7)
-    for _ in range(6):
-        time.sleep(chance.uniform(0.3, 1.0))
-        world.kill_gateway()
-        world.start_gateway()
-    time.sleep(0.5)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    seen = [{row["id"] for row in gateway.table(*table).to_table(columns=["id"]).to_pylist()} for table in tables]
-    committed = [mark for mark, outcome in outcomes.items() if outcome]
-    print(f"{len(outcomes)} transactions, {len(committed)} committed, {len(problems)} met a dead gateway while staging")
-    assert len(committed) > 10
-    for mark, outcome in outcomes.items():
-        there = [mark in rows_of for rows_of in seen]
-        assert there[0] == there[1], f"{mark} is torn: {there}"
-        if outcome is not None:
-            assert there[0] == outcome, f"{mark}: {outcome}, but {there}"
 
 
 def test_many_threads_lose_no_update(gateway, tables):

@@ -5,6 +5,7 @@ pub(in crate::backend) mod breaker;
 pub(in crate::backend) mod endpoint;
 pub mod health;
 pub(in crate::backend) mod retry_budget;
+pub(in crate::backend) mod verdict;
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,17 +11,17 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
 use super::send::{send, waiting};
-use super::{Shared, hold, operation_of, outgoing, second_name, versions};
+use super::{Shared, needed_locks, operation_of, outgoing, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::visibility::names::{NamesEpoch, StaleAnswer, unsettled};
 use crate::batch::{Batches, Epoch, Level};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::gateway::detached_change::{LockedChange, send_locked};
 use crate::gateway::request_body;
 use crate::gateway::request_body::BodyFlags;
 use crate::gateway::response_body::{BodyChange, RewrittenBody};
-use crate::gateway::table_lock::{LockedChange, send_locked};
 use crate::gateway::{bulkhead, catalog_scope};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Lock, Operation};
@@ -80,7 +80,7 @@ where
     if changes {
         request.headers_mut().insert(ACCEPT_ENCODING, IDENTITY);
     }
-    let detailed = said.with_details || hold::asks_for_details(operation, request);
+    let detailed = said.with_details || needed_locks::asks_for_details(operation, request);
     let owner = Owner {
         backend,
         asked: id,
@@ -171,7 +171,7 @@ impl ForwardMode {
                 Self::Reading(VersionQuestion::Tables)
             }
             Operation::CreateTableVersion => Self::Creating,
-            _ if !hold::is_needed(operation, detailed) => return None,
+            _ if !needed_locks::is_needed(operation, detailed) => return None,
             _ => match operation.access() {
                 Access::Read => Self::Reading(VersionQuestion::Latest),
                 Access::Write => Self::Changing,
@@ -189,13 +189,13 @@ impl<'a> Owner<'a> {
         }
         let is_near = shared
             .batches
-            .is_near(|| hold::key(self.backend, self.there));
+            .is_near(|| needed_locks::key(self.backend, self.there));
         is_near.then_some(ForwardMode::Reading(VersionQuestion::Table))
     }
 
     /// True if batches have affected the table after `since`.
     fn is_stirred(&self, shared: &Shared, since: Epoch) -> bool {
-        let key = || hold::key(self.backend, self.there);
+        let key = || needed_locks::key(self.backend, self.there);
         shared.batches.is_stirred(since, key)
     }
 
@@ -208,7 +208,7 @@ impl<'a> Owner<'a> {
         since: Epoch,
         answer: Response<Body>,
     ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
-        let key = hold::key(self.backend, self.there);
+        let key = needed_locks::key(self.backend, self.there);
         let checked = shared
             .batches
             .check_described(self.backend, key, since, answer);
@@ -226,7 +226,7 @@ impl<'a> Owner<'a> {
         }
         let names = shared.batches.names();
         let since = names.moment();
-        if names.is_hidden(|| hold::key(self.backend, self.there)) {
+        if names.is_hidden(|| needed_locks::key(self.backend, self.there)) {
             return Err(self.not_found());
         }
         Ok(Some(since))
@@ -236,7 +236,7 @@ impl<'a> Owner<'a> {
     fn check(&self, shared: &Shared, since: Option<NamesEpoch>) -> Result<(), Error> {
         let Some(since) = since else { return Ok(()) };
         let names = shared.batches.names();
-        match names.check(since, || hold::key(self.backend, self.there)) {
+        match names.check(since, || needed_locks::key(self.backend, self.there)) {
             Ok(()) => Ok(()),
             Err(StaleAnswer::Absent) => Err(self.not_found()),
             Err(StaleAnswer::Unknown) => Err(unsettled()),
@@ -259,7 +259,7 @@ impl<'a> Owner<'a> {
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
-        let key = || hold::key(backend, there);
+        let key = || needed_locks::key(backend, there);
         let answer = match question {
             VersionQuestion::Versions => {
                 let _waiting = waiting(backend, request);
@@ -328,12 +328,12 @@ where
     let (batches, backend) = (Arc::clone(&shared.batches), Arc::clone(backend));
     let there = there.clone();
     let locking = async move {
-        let held = hold::for_change(&batches, &backend, operation, &there).await?;
+        let held = needed_locks::for_change(&batches, &backend, operation, &there).await?;
         let mut request = request;
-        hold::may_send(request.borrow_mut())?;
+        needed_locks::may_send(request.borrow_mut())?;
         let is_table = operation.lock() == Lock::Shared;
         Ok(LockedChange {
-            table: is_table.then(|| hold::key(&backend, &there)),
+            table: is_table.then(|| needed_locks::key(&backend, &there)),
             batches,
             backend,
             held: Some(held),

@@ -16,8 +16,8 @@ use crate::batch::{
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::gateway::detached_change::{is_unclear, send_locked};
 use crate::gateway::request_body;
-use crate::gateway::table_lock::{is_unclear, send_locked};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;

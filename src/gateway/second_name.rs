@@ -4,7 +4,7 @@ use std::mem::take;
 
 use http::Request;
 
-use super::{Shared, commit, hold};
+use super::{Shared, commit, needed_locks};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub(super) async fn check(
     let caller = commit::caller(&head);
     *request = Request::from_parts(head, Body::full(body.clone()));
     let caller = caller?;
-    let key = hold::key(backend, there);
+    let key = needed_locks::key(backend, there);
     for location in locations(&body)? {
         let allowed = shared.batches.may_name(backend, &key, &location, &caller);
         allowed.await?;

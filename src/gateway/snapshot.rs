@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Shared, bulkhead, forward, hold, operation_of, outgoing, request_body};
+use super::{Shared, bulkhead, forward, needed_locks, operation_of, outgoing, request_body};
 use crate::auth::access::Rights;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest, read_answer};
 use crate::batch::{TableBranch, json, refused};
@@ -131,7 +131,7 @@ fn located(
         outgoing::check(backend, Operation::ListTableVersions, (id, &there))?;
         bulkhead::check(shared.free.as_ref(), &shared.world, backend)?;
         Ok(LocatedTable {
-            line: TableBranch::new(hold::key(backend, &there), asked.branch.clone()),
+            line: TableBranch::new(needed_locks::key(backend, &there), asked.branch.clone()),
             backend: Arc::clone(backend),
             asked,
         })

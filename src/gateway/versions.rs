@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::{Request, Response, StatusCode};
 use serde::Deserialize;
 
-use super::{Shared, hold};
+use super::{Shared, needed_locks};
 use crate::backend::Backend;
 use crate::batch::TableBranch;
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::facts::ErrorFacts;
+use crate::gateway::detached_change::{LockedChange, send_locked};
 use crate::gateway::request_body;
-use crate::gateway::table_lock::{LockedChange, send_locked};
 use crate::protocol::identifier::Identifier;
 
 /// Sends the create of one version to the catalog and holds the locks that it needs. `id` is the client's identifier of
@@ -32,7 +32,7 @@ where
     let locking = async move {
         let version = asked(request.borrow_mut(), json_body).await?;
         let version = version.map(|(version, branch)| {
-            let table = hold::key(&backend, &there);
+            let table = needed_locks::key(&backend, &there);
             (TableBranch::new(table, branch), version)
         });
         let held = match &version {
@@ -43,7 +43,7 @@ where
             // The catalog refuses a create without a version number, so no lock is needed.
             None => None,
         };
-        hold::may_send(request.borrow_mut())?;
+        needed_locks::may_send(request.borrow_mut())?;
         Ok(LockedChange {
             table: version.as_ref().map(|(line, _)| line.table.clone()),
             batches,

@@ -8,8 +8,8 @@ mod direct;
 mod frames;
 mod inspected;
 mod io;
-mod lines;
 mod outgoing;
+mod request_scanner;
 pub(in crate::server) mod rest;
 
 use std::convert::Infallible;
@@ -41,7 +41,7 @@ use crate::util::wakers;
 use frames::Frames;
 use inspected::Inspector;
 use io::Io;
-use lines::RequestScanner;
+use request_scanner::RequestScanner;
 
 /// The bytes that open an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -12,12 +12,17 @@ fn every_operation_of_pylance_and_lancedb_is_part_of_a_transaction() {
 
 #[test]
 fn transactions_end_as_they_promise() {
-    passes("test_outcomes.py", 45);
+    passes("test_outcomes.py", 30);
+}
+
+#[test]
+fn a_crash_or_a_lost_answer_leaves_all_of_a_transaction_or_nothing() {
+    passes("test_crashes.py", 25);
 }
 
 #[test]
 fn others_at_the_worst_moment_lose_and_double_nothing() {
-    passes("test_adversity.py", 45);
+    passes("test_adversity.py", 35);
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod numbers;
 mod recovery;
 mod refused_before_writing;
 mod rename;
-mod renames;
+mod renames_in_batch;
 mod repeat;
 mod retry_after;
 mod second_name;

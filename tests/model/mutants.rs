@@ -4,8 +4,8 @@ use nsgate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Hazard, Match, Settled, State, step,
 };
 
+use crate::bounds::Bound;
 use crate::invariants::Invariant::{self, *};
-use crate::search::Bound;
 use crate::setup::Plan;
 use crate::world::{Faults, Flight, refusal};
 

@@ -7,38 +7,15 @@ use std::time::Instant;
 use nsgate::batch::step::Settled;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
+use crate::bounds::Bound;
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
 use crate::moves::Move;
-use crate::mutants::{Bug, Protocol};
+use crate::mutants::Bug;
 use crate::others::{Rival, Writer};
 use crate::readers::{Counter, Reader};
-use crate::setup::{Assumption, Flaw, Plan, Setup, Tags};
 use crate::visibility::Slot;
-use crate::world::{Faults, World};
-
-/// The limits of a search: the batch, its faults, and the clients around it.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound {
-    name: &'static str,
-    protocol: Protocol,
-    setup: Setup,
-    faults: Faults,
-    others: Others,
-}
-
-/// The clients and operators that act beside the batch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Others {
-    person: bool,
-    writer: bool,
-    server: bool,
-    rival: bool,
-    renamer: bool,
-    reader: bool,
-    counter: bool,
-    stranger: bool,
-}
+use crate::world::World;
 
 /// The result of a search.
 pub struct Found {
@@ -92,140 +69,6 @@ pub const REACHED: [(&str, Holds); 11] = [
             .any(|entry| world.maker(entry) == Some(Maker::Stray))
     }),
 ];
-
-impl Bound {
-    pub const fn of(name: &'static str, plan: Plan, faults: Faults) -> Self {
-        Self {
-            name,
-            protocol: Protocol::TRUE,
-            setup: Setup {
-                plan,
-                tags: Tags::Answered,
-                keeps: false,
-                flaw: None,
-                lifted: None,
-            },
-            faults,
-            others: Others {
-                person: false,
-                writer: false,
-                server: false,
-                rival: false,
-                renamer: false,
-                reader: false,
-                counter: false,
-                stranger: false,
-            },
-        }
-    }
-
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Adds what one word of `NSGATE_MODEL` names.
-    pub fn with(self, word: &str) -> Self {
-        let mut bound = self;
-        let (word, count) = word.split_once('=').unwrap_or((word, "1"));
-        let count = || count.parse().unwrap();
-        match word {
-            "crashes" => bound.faults.crashes = count(),
-            "messages" => bound.faults.messages = count(),
-            "refusals" => bound.faults.refusals = count(),
-            "lies" => bound.faults.lies = count(),
-            "one" => bound.setup.plan = Plan::One,
-            "chain" => bound.setup.plan = Plan::Chain,
-            "pair" => bound.setup.plan = Plan::Pair,
-            "versions" => bound.setup.plan = Plan::Versions,
-            "grouped" => bound.setup.plan = Plan::Grouped,
-            "mixed" => bound.setup.plan = Plan::Mixed,
-            "moved" => bound.setup.plan = Plan::Moved,
-            "keeps" => return self.keeps(),
-            "proofs" => return self.tags(Tags::Kept),
-            "sizes" => return self.tags(Tags::None),
-            "reader" => return self.reader(),
-            "counter" => return self.counter(),
-            "writer" => return self.writer(),
-            "server" => return self.server(),
-            "rival" => return self.rival(),
-            "renamer" => return self.renamer(),
-            "stranger" => return self.stranger(),
-            "person" => return self.person(),
-            other => panic!("no bound has `{other}`"),
-        }
-        bound
-    }
-
-    pub const fn protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
-    pub const fn plan(mut self, plan: Plan) -> Self {
-        self.setup.plan = plan;
-        self
-    }
-
-    pub const fn tags(mut self, tags: Tags) -> Self {
-        self.setup.tags = tags;
-        self
-    }
-
-    pub const fn keeps(mut self) -> Self {
-        self.setup.keeps = true;
-        self
-    }
-
-    pub const fn flaw(mut self, flaw: Flaw) -> Self {
-        self.setup.flaw = Some(flaw);
-        self
-    }
-
-    pub const fn without(mut self, assumption: Assumption) -> Self {
-        self.setup.lifted = Some(assumption);
-        self
-    }
-
-    pub const fn person(mut self) -> Self {
-        self.others.person = true;
-        self
-    }
-
-    pub const fn writer(mut self) -> Self {
-        self.others.writer = true;
-        self
-    }
-
-    pub const fn server(mut self) -> Self {
-        self.others.server = true;
-        self
-    }
-
-    pub const fn rival(mut self) -> Self {
-        self.others.rival = true;
-        self
-    }
-
-    pub const fn renamer(mut self) -> Self {
-        self.others.renamer = true;
-        self
-    }
-
-    pub const fn reader(mut self) -> Self {
-        self.others.reader = true;
-        self
-    }
-
-    pub const fn counter(mut self) -> Self {
-        self.others.counter = true;
-        self
-    }
-
-    pub const fn stranger(mut self) -> Self {
-        self.others.stranger = true;
-        self
-    }
-}
 
 impl Model for Bound {
     type State = World;

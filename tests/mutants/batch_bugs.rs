@@ -354,7 +354,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lock goes with its client",
-        file: "src/gateway/table_lock.rs",
+        file: "src/gateway/detached_change.rs",
         right: "            runtime.spawn(sending);",
         wrong: "            drop((sending, runtime));",
         checkers: &[GATEWAY, SIMULATION],
@@ -410,7 +410,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what was made again is refused what stands on it",
-        file: "src/gateway/table_lock.rs",
+        file: "src/gateway/detached_change.rs",
         right: "                None => self.batches.attempted(table, version).await,",
         wrong: "                None => {}",
         checkers: &[GATEWAY, SIMULATION],

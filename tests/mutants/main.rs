@@ -1,5 +1,5 @@
-//! Tests of the tests. Each bug of the batch protocol, and each gap in what catalogs are sent, is planted in a copy of
-//! the source. Some test has to fail.
+//! Tests of the tests. Each bug of the batch protocol, and each bug that removes a protection of catalogs or of the
+//! gateway, is planted in a copy of the source. Some test has to fail.
 //!
 //! `cargo test --test mutants` checks that every bug still fits the source. `NSGATE_MUTANTS=all cargo test --test
 //! mutants -- --nocapture` plants them one after the other (each is a build: about a minute) and prints the test that

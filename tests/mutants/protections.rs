@@ -1,4 +1,5 @@
-//! The gaps that another reader of a request would find: each bug removes one protection.
+//! The bugs that remove one protection each: of a catalog from a request that it would read in another way, and of the
+//! gateway from line ends that two readers take differently, frames without end, and a caller that takes all places.
 
 use super::batch_bugs::Bug;
 
@@ -81,7 +82,7 @@ pub const PROTECTIONS: &[Bug] = &[
     },
     Bug {
         name: "a bare LF ends a line",
-        file: "src/server/connection/lines.rs",
+        file: "src/server/connection/request_scanner.rs",
         right: "        let mut from = 0;\n        while from < bytes.len() {",
         wrong: "        let mut from = bytes.len();\n        while from < bytes.len() {",
         checkers: &[REQUESTS],

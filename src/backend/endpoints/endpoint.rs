@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::balance::Load;
 use super::breaker::{Breaker, BreakerPass, State};
 use super::health::Health;
-use super::retry_budget::AnswerVerdict;
+use super::verdict::AnswerVerdict;
 use crate::backend::transport::coarse_clock;
 use crate::backend::transport::coarse_clock::Moment;
 use crate::backend::transport::connection::{Connection, PoolHandle};

@@ -1,9 +1,7 @@
-//! Decides on retries: what an answer says about its address, and how many retries a catalog should have to bear.
+//! The number of retries that a catalog should have to bear, and the wait before each.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-use http::StatusCode;
 
 use crate::backend::transport::coarse_clock::Moment;
 use crate::config;
@@ -16,29 +14,6 @@ const MOST: f64 = 100.0;
 const FIRST: f64 = 10.0;
 /// The shortest wait before the first retry at the same address. It doubles with each retry.
 const WAIT: Duration = Duration::from_millis(25);
-
-/// The meaning of an answer's status for its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::backend) enum AnswerVerdict {
-    /// The address works, even if the answer is a refusal.
-    Well,
-    /// The fault may lie with the address or with the request: catalogs answer 500 and 503 to both. Another address
-    /// tells.
-    Doubtful,
-    /// The service behind the address does not work.
-    Broken,
-}
-
-/// Judges an answer by its status alone, because bodies stream.
-pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
-    match status {
-        StatusCode::INTERNAL_SERVER_ERROR | StatusCode::SERVICE_UNAVAILABLE => {
-            AnswerVerdict::Doubtful
-        }
-        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => AnswerVerdict::Broken,
-        _ => AnswerVerdict::Well,
-    }
-}
 
 /// Returns the wait before retry number `again` (from 1) at the same address: a random time between half of the limit
 /// and all of it.
@@ -136,16 +111,6 @@ mod tests {
         for again in 0..40 {
             let wait = wait(again);
             assert!(wait >= WAIT && wait <= WAIT * 32, "{again}: {wait:?}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_is_no_failure() {
-        for status in [200, 304, 404, 406, 409, 429, 501, 507] {
-            assert_eq!(
-                StatusCode::from_u16(status).map(judge).ok(),
-                Some(AnswerVerdict::Well)
-            );
         }
     }
 }

@@ -25,7 +25,8 @@ use super::headers;
 use crate::backend::Failure;
 use crate::backend::endpoints::endpoint::InFlightRequest;
 use crate::backend::endpoints::retry_budget;
-use crate::backend::endpoints::retry_budget::{AnswerVerdict, RetryBudget};
+use crate::backend::endpoints::retry_budget::RetryBudget;
+use crate::backend::endpoints::verdict::{AnswerVerdict, judge};
 use crate::backend::endpoints::{Endpoints, Selection};
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::rest::spans::AttemptSpans;
@@ -207,7 +208,7 @@ impl<'a> Attempts<'a> {
         response: Response<AnswerSource>,
         now: Instant,
     ) -> AttemptResult {
-        let verdict = retry_budget::judge(response.status());
+        let verdict = judge(response.status());
         flight.answered(verdict);
         let endpoints = &self.dispatcher.endpoints;
         if verdict == AnswerVerdict::Well {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::Frames;
-use super::lines::RequestScanner;
+use super::request_scanner::RequestScanner;
 
 /// The byte that replaces a bare LF. No header line may hold it, so hyper answers the request as malformed.
 const NO_TEXT: u8 = 0;

@@ -3,8 +3,8 @@
 use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled};
 
 use super::{Bug, Protocol, ask, asks, hears};
+use crate::bounds::Bound;
 use crate::invariants::Invariant::{self, *};
-use crate::search::Bound;
 use crate::setup::{Flaw, Plan};
 use crate::world::{Faults, Flight, refusal};
 
