@@ -32,6 +32,8 @@ pub struct Setup {
 pub struct World {
     pub catalogs: Vec<(&'static str, Catalog)>,
     gateway: Gateway,
+    /// Further gateways with the same configuration.
+    others: Vec<Gateway>,
     folder: TempDir,
 }
 
@@ -145,6 +147,7 @@ impl Setup {
         World {
             catalogs,
             gateway,
+            others: Vec::new(),
             folder,
         }
     }
@@ -236,6 +239,42 @@ impl World {
         self.anonymous().header("authorization", &bearer)
     }
 
+    /// Starts another gateway with the same configuration.
+    pub async fn join(&mut self) {
+        self.others.push(Gateway::start(&self.folder).await);
+    }
+
+    /// A client of another gateway with a valid token; 0 is the first one that has joined.
+    pub fn client_at(&self, other: usize) -> Client {
+        let bearer = format!("Bearer {}", token::token(&json!({})));
+        Client::new(self.others[other].address).header("authorization", &bearer)
+    }
+
+    /// A client of the admin address of another gateway.
+    pub fn admin_at(&self, other: usize) -> Client {
+        Client::new(self.others[other].admin)
+    }
+
+    /// The whole log of another gateway so far.
+    pub fn log_at(&self, other: usize) -> String {
+        self.others[other].log.lock().unwrap().clone()
+    }
+
+    /// Sends a signal to another gateway.
+    pub fn signal_at(&self, other: usize, name: &str) {
+        self.others[other].signal(name);
+    }
+
+    /// Stops the process of the gateway, as an overloaded machine may; `CONT` lets it go on.
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a process that was stopped go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
     /// A client without a token.
     pub fn anonymous(&self) -> Client {
         Client::new(self.gateway.address)
@@ -306,9 +345,7 @@ impl World {
     }
 
     fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.gateway.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        assert!(status.success());
+        self.gateway.signal(name);
     }
 
     /// Waits for the end of the gateway and returns its exit code.
@@ -371,6 +408,12 @@ pub fn program() -> String {
 }
 
 impl Gateway {
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success());
+    }
+
     fn command(folder: &TempDir) -> Command {
         Self::command_as(Command::new(program()), folder)
     }

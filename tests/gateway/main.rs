@@ -19,6 +19,7 @@ mod client;
 mod credentials;
 mod drain;
 mod failures;
+mod fleet;
 mod harness;
 mod headers;
 mod hostile;

@@ -1,0 +1,198 @@
+//! Gateways that share one batch log: batches and plain requests at any of them, and the death of each.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::batches::{BATCH, assert_both, pair, stored, until};
+use crate::client::Client;
+use crate::harness::{Setup, World};
+use crate::postgres::Postgres;
+
+/// The lease of the gateways under test.
+const LEASE: Duration = Duration::from_secs(1);
+
+/// Starts two catalogs, and gateways that share a log in a new schema; the first owns it.
+async fn world(server: &Postgres, others: usize) -> World {
+    world_at(server, &server.socket(), others).await
+}
+
+/// Does the same; the gateways reach the server at `address`.
+async fn world_at(server: &Postgres, address: &str, others: usize) -> World {
+    let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .args(["log", "prepare", &server.socket()])
+        .output();
+    let prepared = prepared.unwrap();
+    assert!(prepared.status.success(), "{prepared:?}");
+    let section = format!(
+        "batch: {{ log: \"{address}\", log_password: {}, lease: 1s, gateways: {{ address: 127.0.0.1:0 }} }}",
+        crate::postgres::PASSWORD
+    );
+    let mut world = Setup::two().section(&section).start().await.seeded();
+    for _ in 0..others {
+        world.join().await;
+    }
+    world
+}
+
+/// The versions of `t1` that a reader sees through a gateway.
+async fn visible_at(client: &Client, name: &str) -> Vec<u64> {
+    let target = format!("/v1/table/{name}%24t1/version/list");
+    let listed = client.post_nothing(&target).await.ok().json();
+    let versions = listed["versions"].as_array().unwrap().iter();
+    versions
+        .map(|version| version["version"].as_u64().unwrap())
+        .collect()
+}
+
+/// Checks that both tables show `versions` at every gateway.
+async fn assert_everywhere(world: &World, others: usize, versions: &[u64], case: &str) {
+    let clients = (0..others).map(|other| world.client_at(other));
+    for client in std::iter::once(world.client()).chain(clients) {
+        for name in ["west", "east"] {
+            assert_eq!(visible_at(&client, name).await, versions, "{case}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_at_any_gateway_is_seen_at_all_of_them() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 2).await;
+    for (version, client) in [(2, world.client()), (3, world.client_at(0)), (4, world.client_at(1))] {
+        client.post(BATCH, &pair(&world, version)).await.ok();
+        let versions: Vec<u64> = (1..=version).collect();
+        assert_everywhere(&world, 2, &versions, "after a batch").await;
+    }
+    let refused = world.client_at(1).post(BATCH, &pair(&world, 4)).await;
+    assert_eq!(refused.status, 409, "{:?}", refused.body);
+}
+
+#[tokio::test]
+async fn what_is_prepared_is_seen_at_no_gateway_and_then_at_all() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 2).await;
+    for version in 2..5 {
+        let before: Vec<u64> = (1..version).collect();
+        assert_everywhere(&world, 2, &before, "before").await;
+        let gate = world.catalog("east").hold("create_table_version");
+        let client = world.client_at(0);
+        let batch = pair(&world, version);
+        let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+        gate.reached(1).await;
+        until("the first is prepared", || stored(&world, "west").len() as u64 == version).await;
+        assert_everywhere(&world, 2, &before, "while it is prepared").await;
+        gate.open();
+        batch.await.unwrap().ok();
+        let after: Vec<u64> = (1..=version).collect();
+        assert_everywhere(&world, 2, &after, "after it").await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_its_answer() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 2).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let client = world.client_at(0);
+    let batch = pair(&world, 2);
+    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    gate.reached(1).await;
+    until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
+    world.kill();
+    let killed = Instant::now();
+    gate.open();
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    let answer = batch.await.unwrap();
+    let took = killed.elapsed();
+    println!("answered {} after {took:?}", answer.status);
+    assert!(took < LEASE * 12 / 10 + Duration::from_secs(8), "{took:?}");
+    let committed = answer.status == 200;
+    assert!(committed || answer.status == 409 || answer.status == 503, "{:?}", answer.body);
+    let versions: &[u64] = if committed { &[1, 2] } else { &[1] };
+    for other in 0..2 {
+        for name in ["west", "east"] {
+            assert_eq!(visible_at(&world.client_at(other), name).await, versions);
+        }
+    }
+    world.restart().await;
+    let next = if committed { 3 } else { 2 };
+    let again = json!(pair(&world, next));
+    let begun = Instant::now();
+    while world.client().post(BATCH, &again).await.status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the batch never begins");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let versions: Vec<u64> = (1..=next).collect();
+    assert_everywhere(&world, 2, &versions, "after the restart").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_stopped_delays_a_batch_and_then_shows_nothing_of_it() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 2).await;
+    assert_everywhere(&world, 2, &[1], "before").await;
+    world.signal_at(1, "STOP");
+    let begun = Instant::now();
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    println!("the batch took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < LEASE * 3);
+    world.signal_at(1, "CONT");
+    let frozen = world.client_at(1);
+    for _ in 0..200 {
+        let listed = frozen.post_nothing("/v1/table/west%24t1/version/list").await;
+        match listed.status {
+            200 => assert_eq!(listed.json()["versions"].as_array().unwrap().len(), 2),
+            status => assert_eq!(status, 503, "{:?}", listed.body),
+        }
+    }
+    until("it joins again", || world.log_at(1).contains("it joins again")).await;
+    tokio::time::sleep(LEASE / 2).await;
+    assert_everywhere(&world, 2, &[1, 2], "after it is back").await;
+}
+
+#[tokio::test]
+async fn an_owner_that_is_stopped_is_succeeded_and_ends_when_it_goes_on() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 1).await;
+    world.pause();
+    let begun = Instant::now();
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    println!("the batch took {:?}", begun.elapsed());
+    world.resume();
+    assert_eq!(world.ended().await, Some(3));
+    assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
+    world.restart().await;
+    assert_everywhere(&world, 1, &[1, 2], "after the restart").await;
+}
+
+#[tokio::test]
+async fn an_owner_that_stops_in_order_hands_the_log_over_at_once() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 2).await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    world.terminate();
+    let begun = Instant::now();
+    world.client_at(0).post(BATCH, &pair(&world, 3)).await.ok();
+    println!("the batch took {:?}", begun.elapsed());
+    assert_eq!(world.ended().await, Some(0));
+    for other in 0..2 {
+        assert_eq!(visible_at(&world.client_at(other), "west").await, [1, 2, 3]);
+    }
+    world.restart().await;
+    assert_both(&world, &[1, 2, 3], "at the old owner").await;
+}
