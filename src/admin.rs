@@ -4,6 +4,7 @@
 //! others need the configured token.
 
 pub mod batches;
+pub mod gateways;
 mod host;
 mod pages;
 mod problem;
@@ -36,6 +37,7 @@ use crate::body::Body;
 use crate::config::Secret;
 use crate::error::code::Code;
 use crate::gateway::RoutingSnapshot;
+use crate::layer::share::PeerClient;
 use crate::metrics::Metrics;
 
 const JSON: &str = "application/json";
@@ -54,6 +56,8 @@ pub struct AdminState {
     pub current: Arc<ArcSwap<CurrentConfig>>,
     /// The queue of requests for a reload, and the last result.
     pub reloads: Arc<Reloads>,
+    /// The client to the gateways that share the batch log; `None` if there are none.
+    pub peers: Option<Arc<PeerClient>>,
 }
 
 /// The parts of the active configuration that the pages show.
@@ -112,6 +116,18 @@ impl Admin {
             let page = Problem::new(Code::PermissionDenied, words).at(path);
             return page.into_response();
         }
+        if gateways::is_about_batches(path)
+            && let Some(elsewhere) = gateways::elsewhere(shown)
+        {
+            return gateways::pass_on(elsewhere, request).await;
+        }
+        self.page(request).await
+    }
+
+    /// Answers a request that is permitted.
+    async fn page(&self, request: Request<Body>) -> Response<Body> {
+        let shown = &*self.0;
+        let path = request.uri().path();
         if let Some(id) = resolve::batch_of(path) {
             let id = id.to_owned();
             return resolve::resolve(&shown.batches, &id, request).await;
@@ -126,6 +142,7 @@ impl Admin {
             "/ready" => pages::ready(shown),
             "/config" => Page::json(StatusCode::OK, &shown.current.load().config),
             "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
+            "/gateways" => Page::json(StatusCode::OK, &json!(gateways::list(shown))),
             "/batches" => Page::json(StatusCode::OK, &json!(batches::list(shown))),
             _ => match path.strip_prefix("/batches/") {
                 Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id).await,
@@ -205,7 +222,7 @@ impl Page {
 }
 
 fn no_such_page(path: &str) -> Page {
-    let words = "no such page; the pages are / /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
+    let words = "no such page; the pages are / /metrics /live /ready /config /backends /gateways /batches /batches/ID, and POST /reload";
     Problem::new(Code::Unsupported, words)
         .with_status(StatusCode::NOT_FOUND)
         .at(path)

@@ -176,10 +176,11 @@ async fn serve(
         back.address()
     ));
     let admin = admin(&in_use, &readiness, &reloads);
-    let admin = tokio::spawn(back.serve(in_use.serving_admin(), admin, raised(admin_stopped)));
+    let serving_admin = back.serve(in_use.serving_admin(), admin.clone(), raised(admin_stopped));
+    let serving_admin = tokio::spawn(serving_admin);
 
     let (stop_peers, peers_stopped) = watch::channel(false);
-    let peers = peers.map(|peers| peers::serve(peers, &in_use, raised(peers_stopped)));
+    let peers = peers.map(|peers| peers::serve(peers, &in_use, &admin, raised(peers_stopped)));
     let peers = peers.transpose()?;
     let mut owning = ownership::begin(&in_use).await?;
     readiness.lift(RECOVERING);
@@ -226,7 +227,7 @@ async fn serve(
         }
     }
     let _ = stop_admin.send(true);
-    let _ = admin.await;
+    let _ = serving_admin.await;
     if let Some(peers) = peers {
         let _ = stop_peers.send(true);
         let _ = peers.await;
@@ -258,6 +259,7 @@ fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reload
         batches: Arc::clone(&in_use.lasting.batches),
         current: in_use.shown(),
         reloads: Arc::clone(reloads),
+        peers: in_use.lasting.peers.clone(),
     })
 }
 

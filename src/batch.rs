@@ -143,6 +143,16 @@ impl Batches {
             .map(|sharing| &sharing.fleet)
     }
 
+    /// The counts of the batch log in PostgreSQL; `None` if the log is for one process only.
+    pub fn log_counts(&self) -> Option<metrics::LogCounts> {
+        let sharing = self.coordinator.sharing.as_ref()?;
+        let mut counts = sharing.fleet.counts();
+        if counts.owned {
+            counts.guarded_tables = sharing.guards.as_ref().map_or(0, OwnedGuards::len);
+        }
+        Some(counts)
+    }
+
     /// Releases the guards that batches do not need any more, until the future is dropped.
     pub async fn release_guards(&self) {
         let mut tick = tokio::time::interval(RELEASE_EVERY);

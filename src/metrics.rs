@@ -16,7 +16,7 @@ mod timings;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{IntGauge, Registry, TextEncoder};
 
@@ -36,6 +36,27 @@ pub struct Metrics {
     batch: Batch,
     /// The handles by name: a backend keeps its counters when the configuration is read again.
     backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
+}
+
+/// The batch log in PostgreSQL, as one gateway sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// The time that is left of the lease.
+    pub lease: Duration,
+    /// True if this gateway owns the log.
+    pub owned: bool,
+    /// The number of gateways that share the log.
+    pub gateways: usize,
+    /// The number of guarded tables.
+    pub guarded_tables: usize,
+    /// The number of requests that the owner of the log answered for this gateway.
+    pub answered: u64,
+    /// The number of requests that it did not answer.
+    pub unanswered: u64,
+    /// The number of answers that were not shown.
+    pub discarded: u64,
+    /// The number of gateways that this one has taken for dead.
+    pub expired: u64,
 }
 
 impl Metrics {
@@ -115,6 +136,45 @@ impl Metrics {
             let end = end.duration_since(UNIX_EPOCH).unwrap_or_default();
             let gauge = self.families.certificates.with_label_values(&[of]);
             gauge.set(end.as_secs_f64());
+        }
+    }
+
+    /// Shows the batch log, if it is in PostgreSQL. Must be called before the metrics are rendered.
+    pub fn log(&self, log: &LogCounts) {
+        const LOG: &str = "postgres";
+        let families = &self.families;
+        let of = &[LOG];
+        let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        families
+            .log_lease
+            .with_label_values(of)
+            .set(log.lease.as_secs_f64());
+        families
+            .log_owned
+            .with_label_values(of)
+            .set(log.owned.into());
+        families
+            .gateways
+            .with_label_values(of)
+            .set(whole(log.gateways));
+        families
+            .guarded_tables
+            .with_label_values(of)
+            .set(whole(log.guarded_tables));
+        let counts = [
+            (
+                families.passed_on.with_label_values(&[LOG, "answered"]),
+                log.answered,
+            ),
+            (
+                families.passed_on.with_label_values(&[LOG, "unanswered"]),
+                log.unanswered,
+            ),
+            (families.discarded.with_label_values(of), log.discarded),
+            (families.expired.with_label_values(of), log.expired),
+        ];
+        for (counter, count) in counts {
+            counter.inc_by(count.saturating_sub(counter.get()));
         }
     }
 

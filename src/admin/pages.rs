@@ -10,6 +10,9 @@ use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &AdminState) -> Page {
     shown.metrics.batch().open(&shown.batches.counts());
+    if let Some(log) = shown.batches.log_counts() {
+        shown.metrics.log(&log);
+    }
     for backend in &shown.current.load().world.backends {
         backend.show();
     }

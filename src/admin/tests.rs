@@ -55,6 +55,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
             read_token: token.map(|token| Secret::new(format!("read-{token}"))),
         })),
         reloads: Reloads::new().0,
+        peers: None,
     })
 }
 

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::active::ActiveConfig;
 use super::{Failure, say};
+use crate::admin::Admin;
 use crate::config::{Config, ServerTls};
 use crate::layer::share::Entrance;
 use crate::server::listener::{Listener, Serving};
@@ -27,6 +28,7 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Listener>, Failure> {
 pub(super) fn serve(
     listener: Listener,
     in_use: &Arc<ActiveConfig>,
+    admin: &Admin,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<JoinHandle<usize>, Failure> {
     let snapshot = in_use.snapshot();
@@ -58,7 +60,7 @@ pub(super) fn serve(
         tracing::warn!(%address, "gateways pass tokens and data to each other without TLS; write `batch.gateways.tls`, or keep others out of their network");
     }
     say(&format!("nsgate for other gateways on {address}"));
-    let entrance = Entrance::new(in_use.stack(), fleet);
+    let entrance = Entrance::new(in_use.stack(), admin.for_gateways(), fleet);
     let serving = Arc::new(ArcSwap::from_pointee(serving));
     Ok(tokio::spawn(listener.serve(serving, entrance, stop)))
 }

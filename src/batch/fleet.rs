@@ -9,16 +9,20 @@
 //! log. No clock is compared with another: the lease begins before the heartbeat is sent, and others count it from when
 //! they have read the heartbeat.
 
+mod deadline;
 mod guarded;
 mod in_flight;
 mod lease;
 mod owned;
 mod passage;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -26,6 +30,8 @@ use uuid::Uuid;
 use crate::batch::log::LogError;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
+use crate::metrics::LogCounts;
+pub(in crate::batch) use deadline::Deadline;
 use guarded::GuardedTables;
 pub(in crate::batch) use guarded::parts_of;
 pub use guarded::{Guard, guard_key};
@@ -95,6 +101,37 @@ pub struct Fleet {
     is_shared: bool,
     /// The token that other gateways must show to this one.
     token: String,
+    /// The gateways that share the log, as this one last saw them.
+    members: ArcSwap<Vec<Member>>,
+    counts: Counts,
+}
+
+/// A gateway that uses the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The name that operators know it by.
+    pub name: String,
+    /// The address at which other gateways reach it; `None` if it uses the log alone.
+    pub address: Option<String>,
+    /// The version of its program.
+    pub version: String,
+    /// True if it owns the log.
+    pub is_owner: bool,
+    /// True if it is the gateway that says this.
+    pub is_this: bool,
+    /// The time since its heartbeat was last seen to change, in milliseconds.
+    pub silent_millis: u64,
+    /// The time after which it is taken for dead, in milliseconds.
+    pub lease_millis: u64,
+}
+
+/// Counts of what has happened to requests and gateways.
+#[derive(Default)]
+struct Counts {
+    answered: AtomicU64,
+    unanswered: AtomicU64,
+    discarded: AtomicU64,
+    expired: AtomicU64,
 }
 
 impl Fleet {
@@ -108,6 +145,8 @@ impl Fleet {
             serves_without_log,
             is_shared,
             token: Uuid::new_v4().to_string(),
+            members: ArcSwap::default(),
+            counts: Counts::default(),
         })
     }
 
@@ -139,6 +178,48 @@ impl Fleet {
         match self.tables.get() {
             Some(tables) => tables.settled(&guard.key).await,
             None => false,
+        }
+    }
+
+    /// The gateways that share the log, as this one last saw them.
+    pub fn members(&self) -> Arc<Vec<Member>> {
+        self.members.load_full()
+    }
+
+    /// Records the gateways that share the log.
+    pub(in crate::batch) fn saw(&self, members: Vec<Member>) {
+        self.members.store(Arc::new(members));
+    }
+
+    /// Counts a request that was passed on to the owner of the log.
+    pub fn passed_on(&self, is_answered: bool) {
+        let counts = &self.counts;
+        let counter = if is_answered {
+            &counts.answered
+        } else {
+            &counts.unanswered
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts gateways that were taken for dead.
+    pub(in crate::batch) fn expired(&self, gateways: usize) {
+        let gateways = u64::try_from(gateways).unwrap_or_default();
+        self.counts.expired.fetch_add(gateways, Ordering::Relaxed);
+    }
+
+    /// The counts for the metrics, without the tables that this gateway guards itself.
+    pub fn counts(&self) -> LogCounts {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LogCounts {
+            lease: self.lease.left(),
+            owned: matches!(*self.role.borrow(), Role::Owner | Role::Recovering),
+            gateways: self.members.load().len().max(1),
+            guarded_tables: self.guarded.len(),
+            answered: count(&self.counts.answered),
+            unanswered: count(&self.counts.unanswered),
+            discarded: count(&self.counts.discarded),
+            expired: count(&self.counts.expired),
         }
     }
 
@@ -183,7 +264,7 @@ impl Fleet {
     /// Returns when this gateway may send requests of batches: at once while its lease lasts. Never returns if another
     /// gateway has taken the log over; then this process is about to end.
     pub(in crate::batch) async fn may_send(&self) {
-        while !self.lease.is_valid() {
+        while !self.lease.may_send() {
             tokio::time::sleep(lease::LOOK_EVERY).await;
         }
     }

@@ -45,6 +45,13 @@ pub(super) struct Families {
     pub(super) config_last_successful: IntGauge,
     pub(super) limits: IntGaugeVec,
     pub(super) certificates: GaugeVec,
+    pub(super) log_lease: GaugeVec,
+    pub(super) log_owned: IntGaugeVec,
+    pub(super) gateways: IntGaugeVec,
+    pub(super) guarded_tables: IntGaugeVec,
+    pub(super) passed_on: IntCounterVec,
+    pub(super) discarded: IntCounterVec,
+    pub(super) expired: IntCounterVec,
     pub(super) names: Vec<String>,
 }
 
@@ -188,6 +195,41 @@ impl Families {
                 "nsgate_certificate_expiry_timestamp_seconds",
                 "Unix time at which a certificate expires that the gateway shows to clients or to a catalog.",
                 &["certificate"],
+            ),
+            log_lease: new.float_gauges(
+                "nsgate_log_lease_seconds",
+                "Seconds for which the gateway may serve what batches can change, without another heartbeat in the batch log; 0 while it may not.",
+                &["log"],
+            ),
+            log_owned: new.gauges(
+                "nsgate_log_owned",
+                "1 if the gateway owns the batch log and runs batches, else 0.",
+                &["log"],
+            ),
+            gateways: new.gauges(
+                "nsgate_gateways",
+                "Gateways that share the batch log, as this one sees them.",
+                &["log"],
+            ),
+            guarded_tables: new.gauges(
+                "nsgate_guarded_tables",
+                "Tables for which only the owner of the batch log serves requests: a batch is on them, or was until a moment ago.",
+                &["log"],
+            ),
+            passed_on: new.counters(
+                "nsgate_passed_on_total",
+                "Requests that were passed on to the owner of the batch log, by result: answered or unanswered.",
+                &["log", "result"],
+            ),
+            discarded: new.counters(
+                "nsgate_reads_discarded_total",
+                "Answers of catalogs that were not shown, because a batch may have begun before they came.",
+                &["log"],
+            ),
+            expired: new.counters(
+                "nsgate_gateways_expired_total",
+                "Gateways that this one has taken for dead.",
+                &["log"],
             ),
         };
         for result in ["success", "failure"] {

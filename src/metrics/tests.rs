@@ -7,7 +7,7 @@ use super::*;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 36] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -37,6 +37,13 @@ const NAMES: [&str; 29] = [
     "nsgate_limit",
     "nsgate_certificate_expiry_timestamp_seconds",
     "nsgate_build_info",
+    "nsgate_log_lease_seconds",
+    "nsgate_log_owned",
+    "nsgate_gateways",
+    "nsgate_guarded_tables",
+    "nsgate_passed_on_total",
+    "nsgate_reads_discarded_total",
+    "nsgate_gateways_expired_total",
 ];
 
 fn request(status: u16) -> CompletedRequest<'static> {
@@ -65,6 +72,7 @@ fn every_name_is_exposed_with_its_help_and_type() {
     metrics.requests().ended(request(200));
     metrics.limits(4096, 10_000);
     metrics.certificates([("listen", UNIX_EPOCH)].into_iter());
+    metrics.log(&LogCounts::default());
     let text = metrics.render().unwrap();
     let known = metrics.names().iter().map(String::as_str);
     let known: BTreeSet<_> = known.collect();

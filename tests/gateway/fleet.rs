@@ -61,7 +61,11 @@ async fn a_batch_at_any_gateway_is_seen_at_all_of_them() {
         return;
     };
     let world = world(&server, 2).await;
-    for (version, client) in [(2, world.client()), (3, world.client_at(0)), (4, world.client_at(1))] {
+    for (version, client) in [
+        (2, world.client()),
+        (3, world.client_at(0)),
+        (4, world.client_at(1)),
+    ] {
         client.post(BATCH, &pair(&world, version)).await.ok();
         let versions: Vec<u64> = (1..=version).collect();
         assert_everywhere(&world, 2, &versions, "after a batch").await;
@@ -84,7 +88,10 @@ async fn what_is_prepared_is_seen_at_no_gateway_and_then_at_all() {
         let batch = pair(&world, version);
         let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
         gate.reached(1).await;
-        until("the first is prepared", || stored(&world, "west").len() as u64 == version).await;
+        until("the first is prepared", || {
+            stored(&world, "west").len() as u64 == version
+        })
+        .await;
         assert_everywhere(&world, 2, &before, "while it is prepared").await;
         gate.open();
         batch.await.unwrap().ok();
@@ -116,7 +123,11 @@ async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_
     println!("answered {} after {took:?}", answer.status);
     assert!(took < LEASE * 12 / 10 + Duration::from_secs(8), "{took:?}");
     let committed = answer.status == 200;
-    assert!(committed || answer.status == 409 || answer.status == 503, "{:?}", answer.body);
+    assert!(
+        committed || answer.status == 409 || answer.status == 503,
+        "{:?}",
+        answer.body
+    );
     let versions: &[u64] = if committed { &[1, 2] } else { &[1] };
     for other in 0..2 {
         for name in ["west", "east"] {
@@ -128,7 +139,10 @@ async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_
     let again = json!(pair(&world, next));
     let begun = Instant::now();
     while world.client().post(BATCH, &again).await.status != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the batch never begins");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the batch never begins"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let versions: Vec<u64> = (1..=next).collect();
@@ -150,13 +164,18 @@ async fn a_gateway_that_is_stopped_delays_a_batch_and_then_shows_nothing_of_it()
     world.signal_at(1, "CONT");
     let frozen = world.client_at(1);
     for _ in 0..200 {
-        let listed = frozen.post_nothing("/v1/table/west%24t1/version/list").await;
+        let listed = frozen
+            .post_nothing("/v1/table/west%24t1/version/list")
+            .await;
         match listed.status {
             200 => assert_eq!(listed.json()["versions"].as_array().unwrap().len(), 2),
             status => assert_eq!(status, 503, "{:?}", listed.body),
         }
     }
-    until("it joins again", || world.log_at(1).contains("it joins again")).await;
+    until("it joins again", || {
+        world.log_at(1).contains("it joins again")
+    })
+    .await;
     tokio::time::sleep(LEASE / 2).await;
     assert_everywhere(&world, 2, &[1, 2], "after it is back").await;
 }
@@ -172,7 +191,7 @@ async fn an_owner_that_is_stopped_is_succeeded_and_ends_when_it_goes_on() {
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     println!("the batch took {:?}", begun.elapsed());
     world.resume();
-    assert_eq!(world.ended().await, Some(3));
+    assert_eq!(world.ended().await, None, "a timer of the kernel ends it before it runs");
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
     world.restart().await;
     assert_everywhere(&world, 1, &[1, 2], "after the restart").await;
@@ -195,4 +214,97 @@ async fn an_owner_that_stops_in_order_hands_the_log_over_at_once() {
     }
     world.restart().await;
     assert_both(&world, &[1, 2, 3], "at the old owner").await;
+}
+
+#[tokio::test]
+async fn operators_see_batches_and_gateways_at_any_of_them() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let client = world.client();
+    let batch = pair(&world, 2);
+    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    gate.reached(1).await;
+    for admin in [world.admin(), world.admin_at(0)] {
+        let listed = admin.get("/batches").await.ok().json();
+        assert_eq!(listed["batches"].as_array().unwrap().len(), 1);
+        let id = listed["batches"][0]["id"].as_str().unwrap().to_owned();
+        let shown = admin.get(&format!("/batches/{id}")).await.ok().json();
+        assert_eq!(shown["state"], "undecided");
+    }
+    let listed = world.admin_at(0).get("/batches").await.ok().json();
+    let id = listed["batches"][0]["id"].as_str().unwrap().to_owned();
+    let decision = json!({"decision": "abort", "who": "somebody", "why": "a test"});
+    let path = format!("/batches/{id}/resolve");
+    world.admin_at(0).post(&path, &decision).await.ok();
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 409);
+    let listed = world.admin_at(0).get("/gateways").await.ok().json();
+    let gateways = listed["gateways"].as_array().unwrap();
+    assert_eq!(gateways.len(), 2);
+    let owners = gateways.iter().filter(|one| one["is_owner"] == true);
+    assert_eq!(owners.count(), 1);
+}
+
+#[tokio::test]
+async fn each_gateway_serves_plain_requests_by_itself() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let passed_on = "nsgate_passed_on_total{log=\"postgres\",result=\"answered\"}";
+    let count = async || {
+        let page = world.admin_at(0).get("/metrics").await.ok();
+        let page = String::from_utf8(page.body.to_vec()).unwrap();
+        let line = page.lines().find_map(|line| line.strip_prefix(passed_on));
+        line.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+    };
+    for _ in 0..20 {
+        assert_eq!(visible_at(&world.client_at(0), "west").await, [1]);
+    }
+    assert_eq!(count().await, 0);
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
+    assert_eq!(count().await, 2, "the batch, and a read soon after it");
+    until("the guard is released", || {
+        server.sql("SELECT count(*) FROM nsgate.guard") == "0"
+    })
+    .await;
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
+    assert_eq!(count().await, 2);
+}
+
+#[tokio::test]
+async fn nobody_but_a_gateway_enters_at_their_address() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let said = world.log();
+    let (_, address) = said.split_once("nsgate for other gateways on ").unwrap();
+    let address = address.lines().next().unwrap().parse().unwrap();
+    let asks = |headers: &[(&'static str, &str)]| {
+        let mut client = Client::new(address);
+        for (name, value) in headers {
+            client = client.header(name, value);
+        }
+        client
+    };
+    let client = r#"{"address":"127.0.0.1:1","secure":false,"subject":"CN=admin"}"#;
+    let token = server.sql("SELECT token FROM nsgate.instance i JOIN nsgate.log l ON l.owner = i.id");
+    let list = "/v1/table/west%24t1/version/list";
+    for (headers, status) in [
+        (vec![], 403),
+        (vec![("nsgate-gateway", "x"), ("nsgate-client", client)], 403),
+        (vec![("nsgate-gateway", &*token)], 400),
+        (vec![("nsgate-gateway", &*token), ("nsgate-client", client)], 401),
+    ] {
+        assert_eq!(asks(&headers).post_nothing(list).await.status, status, "{headers:?}");
+    }
+    // At the address for clients these headers mean nothing.
+    let forged = world.anonymous().header("nsgate-gateway", &token).header("nsgate-client", client);
+    assert_eq!(forged.post_nothing(list).await.status, 401);
 }

@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 /// The interval at which those who wait for a lease look again.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// The part of a lease before its end in which the owner of the log sends nothing more, so that a request that it has
+/// begun to send leaves within the lease.
+const SPARE: u32 = 10;
+
 /// The lease of one gateway.
 pub(in crate::batch) struct Lease {
     began: Instant,
@@ -39,6 +43,11 @@ impl Lease {
     pub(super) fn is_valid(&self) -> bool {
         let end = self.end.load(Ordering::SeqCst);
         self.began.elapsed() < Duration::from_nanos(end)
+    }
+
+    /// True while a request of a batch may be sent: the lease lasts for some time yet.
+    pub(in crate::batch) fn may_send(&self) -> bool {
+        self.left() > self.length / SPARE
     }
 
     /// The time that is left; zero if it is over.

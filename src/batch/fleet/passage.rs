@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::in_flight::Place;
 use super::{Fleet, Role, UNKNOWING, unavailable};
@@ -63,6 +64,10 @@ impl Fleet {
         }
     }
 
+    fn discarded(&self) {
+        self.counts.discarded.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn alive(&self) -> Result<(), Error> {
         if self.serves_without_log || self.lease.is_valid() {
             Ok(())
@@ -80,10 +85,11 @@ impl Passage {
     /// 503.
     pub fn check(&self) -> Result<(), Error> {
         if self.place.as_ref().is_some_and(Place::is_doomed) {
+            self.fleet.discarded();
             return Err(unavailable(
                 "a batch began on the table before its catalog answered; retry later",
             ));
         }
-        self.fleet.alive()
+        self.fleet.alive().inspect_err(|_| self.fleet.discarded())
     }
 }

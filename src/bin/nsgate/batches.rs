@@ -1,6 +1,6 @@
 //! `nsgate batches`: shows and resolves the batches of a running gateway, through its admin address.
 
-mod client;
+pub(crate) mod client;
 mod words;
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let client = Client::new(&asked.admin, asked.token.as_ref())?;
+    let client = Client::new(&asked.gateway.admin, asked.gateway.token.as_ref())?;
     runtime.block_on(answer(asked, &client))
 }
 
@@ -45,7 +45,7 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
             client.ask(Method::POST, &path, Some(body)).await?
         }
     };
-    if asked.json {
+    if asked.gateway.json {
         return Ok(format!("{said:#}"));
     }
     let admin = client.admin();

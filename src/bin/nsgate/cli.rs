@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
+    /// List the gateways that share a batch log, and which one owns it
+    Gateways(AdminAddress),
     /// Install a batch log in PostgreSQL, or move a batch log to another place
     #[command(subcommand)]
     Log(OfLog),
@@ -90,6 +92,15 @@ pub(crate) struct Explain {
 /// The gateway, and the command for its batches.
 #[derive(Debug, Args)]
 pub(crate) struct Batches {
+    #[command(flatten)]
+    pub(crate) gateway: AdminAddress,
+    #[command(subcommand)]
+    pub(crate) what: OfBatches,
+}
+
+/// The admin address of a running gateway.
+#[derive(Debug, Args)]
+pub(crate) struct AdminAddress {
     /// The gateway's admin address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090", global = true, value_parser = admin)]
     pub(crate) admin: Uri,
@@ -99,8 +110,6 @@ pub(crate) struct Batches {
     /// Print the gateway's own JSON, for programs
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    #[command(subcommand)]
-    pub(crate) what: OfBatches,
 }
 
 /// The command for batches.

@@ -5,6 +5,7 @@ mod cli;
 mod completions;
 mod demo;
 mod explain;
+mod gateways;
 mod log;
 
 use std::fmt::Write as _;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
+        Command::Gateways(arguments) => gateways::run(&arguments).map_err(Failure::bad_input),
         Command::Log(arguments) => log::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
         Command::Demo(arguments) => demo::run(&arguments.arguments).map_err(Failure::bad_input),

@@ -50,7 +50,7 @@ pub(super) struct ClientOf {
 }
 
 /// The reason why the owner gave no answer.
-pub(super) enum Unanswered {
+pub(crate) enum Unanswered {
     /// The request was not sent, or the owner has done nothing.
     Unsent(String),
     /// The request may have been carried out.
@@ -105,7 +105,7 @@ impl PeerClient {
     }
 
     /// Sends a request to the owner as the client sent it.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         owner: &Owner,
         peer: Option<&Peer>,

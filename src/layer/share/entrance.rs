@@ -15,18 +15,27 @@ use crate::body::Body;
 use crate::request::context::RequestContext;
 use crate::request::peer::Peer;
 
+/// The path of the pages about batches. No operation of the contract begins so.
+const BATCHES: &str = "/batches";
+
 /// Lets requests of other gateways into the stack, with the clients that they came from. Whoever has the token of this
 /// process could read it in the log.
 #[derive(Clone)]
-pub struct Entrance<S> {
+pub struct Entrance<S, A> {
     stack: S,
+    /// The pages about batches, for operators who came to another gateway.
+    admin: A,
     fleet: Arc<Fleet>,
 }
 
-impl<S> Entrance<S> {
-    /// Creates the entrance to `stack`.
-    pub fn new(stack: S, fleet: Arc<Fleet>) -> Self {
-        Self { stack, fleet }
+impl<S, A> Entrance<S, A> {
+    /// Creates the entrance to `stack`, and to the pages of `admin` about batches.
+    pub fn new(stack: S, admin: A, fleet: Arc<Fleet>) -> Self {
+        Self {
+            stack,
+            admin,
+            fleet,
+        }
     }
 
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
@@ -69,13 +78,14 @@ impl<S> Entrance<S> {
     }
 }
 
-impl<S> Service<Request<Body>> for Entrance<S>
+impl<S, A> Service<Request<Body>> for Entrance<S, A>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    A: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Infallible>>>;
+    type Future = Either<Either<S::Future, A::Future>, Ready<Result<Response<Body>, Infallible>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.stack.poll_ready(cx)
@@ -83,7 +93,10 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         match self.admit(&mut request) {
-            Ok(()) => Either::Left(self.stack.call(request)),
+            Ok(()) if request.uri().path().starts_with(BATCHES) => {
+                Either::Left(Either::Right(self.admin.call(request)))
+            }
+            Ok(()) => Either::Left(Either::Left(self.stack.call(request))),
             Err(response) => Either::Right(ready(Ok(response))),
         }
     }

@@ -84,7 +84,10 @@ where
             () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
         };
         let (may_repeat, words) = match answered {
-            Ok(response) => return Ok(response),
+            Ok(response) => {
+                sharing.fleet.passed_on(true);
+                return Ok(response);
+            }
             Err(Unanswered::Unsent(words)) => (kept.is_some(), words),
             Err(Unanswered::Lost(words)) => (kept.is_some() && repeats, words),
         };
@@ -94,6 +97,7 @@ where
             "the gateway with the batch log did not answer"
         );
         if !may_repeat || Instant::now() > until {
+            sharing.fleet.passed_on(false);
             return Err(unanswered(&owner, repeats));
         }
         sleep(PAUSE).await;

@@ -1,7 +1,7 @@
 //! The life of a gateway that shares the log: it joins, shows that it lives, and takes the log over when nobody has it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -11,8 +11,11 @@ use super::connect::Link;
 use super::fence::Fence;
 use super::guards::{GuardKeeper, GuardRequests};
 use super::owner::{self, Instance, Observer, SeenInstance, Users};
-use crate::batch::fleet::{Fleet, Owner, Role};
+use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
+
+/// The number of looks at the lease within one lease.
+const LOOKS: u32 = 30;
 
 /// The end of a membership.
 pub(super) enum End {
@@ -89,6 +92,7 @@ impl Member<'_> {
         };
         tokio::select! {
             () = keeper.keep() => End::Expired,
+            () = end_with_lease(self.ownership, self.fleet, self.me.lease) => End::Fenced,
             end = async {
                 known.notified().await;
                 self.live(&changed).await
@@ -117,6 +121,7 @@ impl Member<'_> {
                 continue;
             };
             let dead = observer.dead(&users, self.me.id);
+            self.fleet.saw(observer.members(&users, self.me.id));
             if let Some(fence) = self.ownership.get() {
                 if users.owner != Some(self.me.id) {
                     return self.is_out().await;
@@ -151,6 +156,7 @@ impl Member<'_> {
         }
         let gone = owner::expire(&mut self.link, self.me.id, fence.number(), dead).await;
         if let Ok(Some(names)) = gone {
+            self.fleet.expired(names.len());
             for name in names {
                 tracing::warn!(
                     gateway = name,
@@ -168,6 +174,7 @@ impl Member<'_> {
             self.fleet.becomes(Role::Follower(None));
             match owner::take(&mut self.link, &self.me, dead).await {
                 Ok(Some(number)) => {
+                    self.fleet.expired(dead.len());
                     (self.owned)(self.me.id, number);
                     self.fleet.becomes(Role::Recovering);
                     tracing::info!("this gateway has the batch log now, and recovers its batches");
@@ -186,6 +193,30 @@ impl Member<'_> {
             })
         });
         self.fleet.becomes(Role::Follower(owner));
+    }
+}
+
+/// Has the kernel end this process when it is stopped for longer than its lease, while it owns the log. Never returns.
+pub(super) async fn end_with_lease(
+    ownership: &OnceLock<Arc<Fence>>,
+    fleet: &Fleet,
+    lease: Duration,
+) {
+    let mut deadline = None;
+    loop {
+        sleep(lease / LOOKS).await;
+        if ownership.get().is_none() {
+            continue;
+        }
+        let deadline = deadline.get_or_insert_with(Deadline::new);
+        let lease = fleet.lease();
+        // While nothing is sent, nothing need end it: the server is away, and this process runs.
+        let left = if lease.may_send() {
+            lease.left()
+        } else {
+            Duration::ZERO
+        };
+        deadline.set(left);
     }
 }
 

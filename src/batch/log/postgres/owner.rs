@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::cause::Trouble;
 use super::connect::Link;
+use crate::batch::fleet::Member;
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
 
@@ -23,7 +24,7 @@ pub(super) const OLDEST_SERVER: i32 = 130_000;
 const STATE: &str =
     "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
-    i.id, i.name, i.beat, i.lease_ms, i.address, i.token
+    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version
     FROM log l LEFT JOIN instance i ON true";
 
 /// This process, as the log knows it.
@@ -47,6 +48,7 @@ pub(super) struct SeenInstance {
     pub(super) lease: Duration,
     pub(super) address: Option<String>,
     pub(super) token: Option<String>,
+    pub(super) version: String,
 }
 
 /// The log at one moment.
@@ -109,6 +111,28 @@ impl Observer {
     }
 }
 
+impl Observer {
+    /// Returns the gateways for operators.
+    pub(super) fn members(&self, users: &Users, me: Uuid) -> Vec<Member> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let members = users.instances.iter().map(|one| Member {
+            name: one.name.clone(),
+            address: one.address.clone(),
+            version: one.version.clone(),
+            is_owner: users.owner == Some(one.id),
+            is_this: one.id == me,
+            silent_millis: self
+                .0
+                .get(&one.id)
+                .map_or(0, |(_, since)| millis(since.elapsed())),
+            lease_millis: millis(one.lease),
+        });
+        let mut members: Vec<Member> = members.collect();
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        members
+    }
+}
+
 /// Returns the gateways that use the log; an error if no gateway of this version may use it.
 pub(super) async fn look(link: &mut Link) -> Result<Result<Users, String>, Trouble> {
     let rows = link.query(STATE, &[]).await?;
@@ -154,6 +178,7 @@ fn instance(row: &Row) -> Option<SeenInstance> {
         lease: Duration::from_millis(row.get::<_, i64>(8).unsigned_abs()),
         address: row.get(9),
         token: row.get(10),
+        version: row.get(11),
     })
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::connect::{Connector, Link};
 use super::fence::{Fence, OnFailure};
 use super::guards::{self, GuardRequests, PostgresGuards};
-use super::member::{End, Member, unusable};
+use super::member::{End, Member, end_with_lease, unusable};
 use super::outage::Outage;
 use super::owner::{self, Instance};
 use super::reader::read_all;
@@ -201,6 +201,7 @@ impl Thread {
             () = self.shared.written() => {}
             () = beat(&mut link, &fence, &me, &self.shared.fleet) => {}
             () = fence.is_lost() => {}
+            () = end_with_lease(&self.shared.ownership, &self.shared.fleet, me.lease) => {}
         }
         leave(&mut link, me.id).await;
     }

@@ -1,0 +1,112 @@
+//! The page `/gateways`, and the pages about batches at a gateway that does not own the batch log: its owner answers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use tower::Service;
+
+use super::{Admin, AdminState, Problem};
+use crate::batch::fleet::{Member, Owner, Role};
+use crate::body::Body;
+use crate::error::code::Code;
+use crate::layer::share::PeerClient;
+use crate::request::context::RequestContext;
+
+/// The longest time that the owner of the log may take for a page.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The page `/gateways`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GatewayList {
+    /// True if the batch log is one that gateways can share.
+    pub shared: bool,
+    /// The gateways, by name.
+    pub gateways: Vec<Member>,
+}
+
+/// The gateway that answers for this one.
+pub(super) struct Elsewhere {
+    owner: Option<Owner>,
+    peers: Arc<PeerClient>,
+}
+
+/// The pages about batches, for gateways that pass requests of operators on.
+#[derive(Clone)]
+pub struct PagesForGateways(Admin);
+
+/// True if a path is that of a page about batches.
+pub(super) fn is_about_batches(path: &str) -> bool {
+    path == "/batches" || path.starts_with("/batches/")
+}
+
+/// Makes `/gateways`.
+pub(super) fn list(shown: &AdminState) -> GatewayList {
+    let fleet = shown.batches.fleet();
+    GatewayList {
+        shared: fleet.is_some_and(|fleet| fleet.is_shared()),
+        gateways: fleet.map_or_else(Vec::new, |fleet| fleet.members().to_vec()),
+    }
+}
+
+/// Returns the gateway that knows the batches; `None` if it is this one.
+pub(super) fn elsewhere(shown: &AdminState) -> Option<Elsewhere> {
+    let (fleet, peers) = (shown.batches.fleet()?, shown.peers.as_ref()?);
+    let owner = match fleet.role() {
+        Role::Owner | Role::Recovering => return None,
+        Role::Follower(owner) => owner,
+        Role::Outside => None,
+    };
+    let peers = Arc::clone(peers);
+    Some(Elsewhere { owner, peers })
+}
+
+/// Has the owner of the log answer a request of an operator.
+pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let Elsewhere { owner, peers } = elsewhere;
+    let Some(owner) = owner else {
+        let words = "no gateway has the batch log at the moment, or this one cannot reach the log; try again in some seconds";
+        let problem = Problem::new(Code::ServiceUnavailable, words);
+        return problem.at(&path).into_response();
+    };
+    let peer = RequestContext::of(request.extensions()).peer.clone();
+    match timeout(PATIENCE, peers.ask(&owner, peer.as_ref(), request)).await {
+        Ok(Ok(response)) => response,
+        _ => {
+            let words = format!(
+                "gateway `{}`, which has the batch log, does not answer at {}; try again in some seconds, or look at `nsgate gateways`",
+                owner.name, owner.address
+            );
+            let problem = Problem::new(Code::ServiceUnavailable, words);
+            problem.at(&path).into_response()
+        }
+    }
+}
+
+impl Admin {
+    /// Returns the pages about batches, for other gateways, which have checked the operator's token.
+    pub fn for_gateways(&self) -> PagesForGateways {
+        PagesForGateways(self.clone())
+    }
+}
+
+impl Service<Request<Body>> for PagesForGateways {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let admin = self.0.clone();
+        Box::pin(async move { Ok(admin.page(request).await) })
+    }
+}
