@@ -119,14 +119,14 @@ impl Batches {
     /// `guards` are the guards of this gateway's batches; `None` if it has the log for itself.
     pub fn sharing(
         log: Arc<dyn Log>,
-        fleet: Arc<Fleet>,
+        fleet: &Arc<Fleet>,
         guards: Option<OwnedGuards>,
         settings: BatchConfig,
         metrics: metrics::Batch,
     ) -> Self {
         let mut coordinator = Coordinator::new(log, settings, metrics);
         coordinator.sharing = Some(Sharing {
-            fleet: Arc::clone(&fleet),
+            fleet: Arc::clone(fleet),
             guards,
         });
         let batches = Self::over(coordinator);

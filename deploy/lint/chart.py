@@ -26,9 +26,46 @@ WRONG = {
     "auth": lambda values: values["config"].pop("auth"),
     "address": lambda values: values["config"].update(listen={"address": "0.0.0.0:80"}),
     "log": lambda values: values["config"].update(batch={"log": "/tmp/batches.redb"}),
-    "replicas": lambda values: values.update(replicas=2),
+    "replicas": lambda values: values.update(replicas=17),
     "accessMode": lambda values: values.update(persistence={"size": "1Gi", "accessMode": "ReadWriteMany"}),
 }
+
+
+# Several gateways on one log in PostgreSQL.
+SHARED = {
+    "replicas": 3,
+    "config": {
+        **VALUES["config"],
+        "batch": {
+            "log": "postgres://gateway@db/nsgate",
+            "gateways": {"address": "0.0.0.0:8079", "advertise": "${POD_IP}:8079", "name": "${POD_NAME}"},
+        },
+    },
+}
+
+
+def shared(chart):
+    """Renders the chart for several gateways, and checks that it refuses them on a log in a file."""
+    values = {**VALUES, **SHARED}
+    chart.validate_schema(values)
+    rendered = chart.render(values=values, name="fleet").items()
+    texts = [text for name, text in rendered if name.endswith(".yaml")]
+    documents = [document for text in texts for document in yaml.safe_load_all(text) if document]
+    workload = next(document for document in documents if document["kind"] == "Deployment")
+    assert workload["spec"]["replicas"] == 3
+    volumes = [volume["name"] for volume in workload["spec"]["template"]["spec"]["volumes"]]
+    assert "data" not in volumes and "volumeClaimTemplates" not in workload["spec"]
+    for missing in ("batch", "gateways"):
+        values = copy.deepcopy(VALUES) | {"replicas": 3}
+        if missing == "gateways":
+            values["config"]["batch"] = {"log": "postgres://gateway@db/nsgate"}
+        try:
+            chart.render(values=values, name="fleet")
+        except Exception as refused:
+            assert "replicas" in str(refused), refused
+        else:
+            raise AssertionError(f"several gateways without {missing} are rendered")
+    return documents
 
 
 def main():
@@ -54,7 +91,7 @@ def main():
     with open(f"{folder}/files/alerts.yml") as rules:
         assert rule["spec"] == yaml.safe_load(rules), "the chart changes the alerting rules"
     with open(out, "w") as file:
-        yaml.safe_dump_all(documents, file)
+        yaml.safe_dump_all(documents + shared(chart), file)
     print(f"{len(documents)} manifests rendered, {len(WRONG)} wrong values refused")
 
 

@@ -53,7 +53,7 @@ impl ProcessState {
             Opened::File(log) => Batches::new(log, settings, counters),
             Opened::Postgres(log, guards) => {
                 let fleet = Arc::clone(log.fleet());
-                Batches::sharing(log, fleet, guards, settings, counters)
+                Batches::sharing(log, &fleet, guards, settings, counters)
             }
         };
         Ok(Self {

@@ -38,20 +38,19 @@ impl<S, A> Entrance<S, A> {
         }
     }
 
-    fn admit(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Box<Response<Body>>> {
         let shown = request.headers_mut().remove(TOKEN);
         let shown = shown.as_ref().map_or(&[][..], HeaderValue::as_bytes);
         let token = self.fleet.token().as_bytes();
         if verify_slices_are_equal(shown, token).is_err() {
-            return Err(refused(
-                StatusCode::FORBIDDEN,
-                "this address is for the gateways that share the batch log",
-            ));
+            let words = "this address is for the gateways that share the batch log";
+            return Err(Box::new(refused(StatusCode::FORBIDDEN, words)));
         }
         let client = request.headers_mut().remove(CLIENT);
         let client = client.and_then(|client| serde_json::from_slice(client.as_bytes()).ok());
         let Some(client) = client else {
-            return Err(refused(StatusCode::BAD_REQUEST, "the client is not named"));
+            let words = "the client is not named";
+            return Err(Box::new(refused(StatusCode::BAD_REQUEST, words)));
         };
         if !self.fleet.is_owner() {
             let mut response = refused(
@@ -60,7 +59,7 @@ impl<S, A> Entrance<S, A> {
             );
             let headers = response.headers_mut();
             headers.insert(NOT_OWNER, HeaderValue::from_static("true"));
-            return Err(response);
+            return Err(Box::new(response));
         }
         let ClientOf {
             address,
@@ -97,7 +96,7 @@ where
                 Either::Left(Either::Right(self.admin.call(request)))
             }
             Ok(()) => Either::Left(Either::Left(self.stack.call(request))),
-            Err(response) => Either::Right(ready(Ok(response))),
+            Err(response) => Either::Right(ready(Ok(*response))),
         }
     }
 }

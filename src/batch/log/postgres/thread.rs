@@ -232,7 +232,7 @@ impl Thread {
                 if let Some(ready) = ready.take() {
                     let joined = joined
                         .as_ref()
-                        .map(|()| ())
+                        .copied()
                         .map_err(|cause| unusable(&shared.address, cause.clone()));
                     if ready.send(joined).is_err() {
                         return;
