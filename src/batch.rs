@@ -143,14 +143,20 @@ impl Batches {
             .map(|sharing| &sharing.fleet)
     }
 
-    /// The counts of the batch log in PostgreSQL; `None` if the log is for one process only.
-    pub fn log_counts(&self) -> Option<metrics::LogCounts> {
-        let sharing = self.coordinator.sharing.as_ref()?;
+    /// The state of the batch log, for the metrics.
+    pub fn log_counts(&self) -> metrics::LogCounts {
+        let Some(sharing) = &self.coordinator.sharing else {
+            return metrics::LogCounts {
+                owned: true,
+                gateways: 1,
+                ..metrics::LogCounts::default()
+            };
+        };
         let mut counts = sharing.fleet.counts();
         if counts.owned {
             counts.guarded_tables = sharing.guards.as_ref().map_or(0, OwnedGuards::len);
         }
-        Some(counts)
+        counts
     }
 
     /// Releases the guards that batches do not need any more, until the future is dropped.

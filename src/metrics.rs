@@ -38,11 +38,11 @@ pub struct Metrics {
     backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
 }
 
-/// The batch log in PostgreSQL, as one gateway sees it.
+/// The batch log, as one gateway sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// The time that is left of the lease.
-    pub lease: Duration,
+    /// The time that is left of the lease; `None` for a log in a file, which is for one process only.
+    pub lease: Option<Duration>,
     /// True if this gateway owns the log.
     pub owned: bool,
     /// The number of gateways that share the log.
@@ -139,16 +139,20 @@ impl Metrics {
         }
     }
 
-    /// Shows the batch log, if it is in PostgreSQL. Must be called before the metrics are rendered.
+    /// Shows the batch log. Must be called before the metrics are rendered.
     pub fn log(&self, log: &LogCounts) {
-        const LOG: &str = "postgres";
+        let kind = if log.lease.is_some() {
+            "postgres"
+        } else {
+            "file"
+        };
         let families = &self.families;
-        let of = &[LOG];
+        let of = &[kind];
         let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         families
             .log_lease
             .with_label_values(of)
-            .set(log.lease.as_secs_f64());
+            .set(log.lease.map_or(f64::INFINITY, |left| left.as_secs_f64()));
         families
             .log_owned
             .with_label_values(of)
@@ -163,11 +167,11 @@ impl Metrics {
             .set(whole(log.guarded_tables));
         let counts = [
             (
-                families.passed_on.with_label_values(&[LOG, "answered"]),
+                families.passed_on.with_label_values(&[kind, "answered"]),
                 log.answered,
             ),
             (
-                families.passed_on.with_label_values(&[LOG, "unanswered"]),
+                families.passed_on.with_label_values(&[kind, "unanswered"]),
                 log.unanswered,
             ),
             (families.discarded.with_label_values(of), log.discarded),

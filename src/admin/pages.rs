@@ -10,9 +10,7 @@ use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &AdminState) -> Page {
     shown.metrics.batch().open(&shown.batches.counts());
-    if let Some(log) = shown.batches.log_counts() {
-        shown.metrics.log(&log);
-    }
+    shown.metrics.log(&shown.batches.log_counts());
     for backend in &shown.current.load().world.backends {
         backend.show();
     }

@@ -212,7 +212,7 @@ impl Fleet {
     pub fn counts(&self) -> LogCounts {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LogCounts {
-            lease: self.lease.left(),
+            lease: Some(self.lease.left()),
             owned: matches!(*self.role.borrow(), Role::Owner | Role::Recovering),
             gateways: self.members.load().len().max(1),
             guarded_tables: self.guarded.len(),

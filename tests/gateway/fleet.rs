@@ -191,7 +191,11 @@ async fn an_owner_that_is_stopped_is_succeeded_and_ends_when_it_goes_on() {
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     println!("the batch took {:?}", begun.elapsed());
     world.resume();
-    assert_eq!(world.ended().await, None, "a timer of the kernel ends it before it runs");
+    assert_eq!(
+        world.ended().await,
+        None,
+        "a timer of the kernel ends it before it runs"
+    );
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
     world.restart().await;
     assert_everywhere(&world, 1, &[1, 2], "after the restart").await;
@@ -294,17 +298,31 @@ async fn nobody_but_a_gateway_enters_at_their_address() {
         client
     };
     let client = r#"{"address":"127.0.0.1:1","secure":false,"subject":"CN=admin"}"#;
-    let token = server.sql("SELECT token FROM nsgate.instance i JOIN nsgate.log l ON l.owner = i.id");
+    let token =
+        server.sql("SELECT token FROM nsgate.instance i JOIN nsgate.log l ON l.owner = i.id");
     let list = "/v1/table/west%24t1/version/list";
     for (headers, status) in [
         (vec![], 403),
-        (vec![("nsgate-gateway", "x"), ("nsgate-client", client)], 403),
+        (
+            vec![("nsgate-gateway", "x"), ("nsgate-client", client)],
+            403,
+        ),
         (vec![("nsgate-gateway", &*token)], 400),
-        (vec![("nsgate-gateway", &*token), ("nsgate-client", client)], 401),
+        (
+            vec![("nsgate-gateway", &*token), ("nsgate-client", client)],
+            401,
+        ),
     ] {
-        assert_eq!(asks(&headers).post_nothing(list).await.status, status, "{headers:?}");
+        assert_eq!(
+            asks(&headers).post_nothing(list).await.status,
+            status,
+            "{headers:?}"
+        );
     }
     // At the address for clients these headers mean nothing.
-    let forged = world.anonymous().header("nsgate-gateway", &token).header("nsgate-client", client);
+    let forged = world
+        .anonymous()
+        .header("nsgate-gateway", &token)
+        .header("nsgate-client", client);
     assert_eq!(forged.post_nothing(list).await.status, 401);
 }

@@ -148,6 +148,8 @@ batch: {{ {batch} }}
     server.sql("UPDATE nsgate.log SET format = 9");
     assert!(check(&log).contains("its format is 9"));
     server.sql("UPDATE nsgate.log SET format = 1");
+    assert!(check(&log).contains("run `nsgate log prepare` of this version"));
+    server.sql("UPDATE nsgate.log SET format = 2");
     server.sql("ALTER SYSTEM SET full_page_writes = off");
     server.sql("SELECT pg_reload_conf()");
     let unsafe_server = check(&log);

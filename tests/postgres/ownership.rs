@@ -140,7 +140,7 @@ async fn what_an_operator_has_to_change_is_said() {
     let refused = said(wrong).await;
     assert!(refused.contains("batch.log_password"), "{refused}");
     assert!(!refused.contains(PASSWORD), "{refused}");
-    server.sql("UPDATE rights.log SET format = 2");
+    server.sql("UPDATE rights.log SET format = 3");
     let newer = said(prepared).await;
-    assert!(newer.contains("format is 2"), "{newer}");
+    assert!(newer.contains("format is 3"), "{newer}");
 }
