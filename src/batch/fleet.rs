@@ -101,6 +101,8 @@ pub struct Fleet {
     is_shared: bool,
     /// The token that other gateways must show to this one.
     token: String,
+    /// The number of times that the others took this gateway for dead.
+    expiries: AtomicU64,
     /// The gateways that share the log, as this one last saw them.
     members: ArcSwap<Vec<Member>>,
     counts: Counts,
@@ -145,6 +147,7 @@ impl Fleet {
             serves_without_log,
             is_shared,
             token: Uuid::new_v4().to_string(),
+            expiries: AtomicU64::new(0),
             members: ArcSwap::default(),
             counts: Counts::default(),
         })
@@ -251,14 +254,15 @@ impl Fleet {
 
     /// Records that this gateway was taken for dead: what it serves at the moment may show parts of batches.
     pub(in crate::batch) fn was_expired(&self) {
+        self.expiries.fetch_add(1, Ordering::SeqCst);
         self.lease.end();
         self.guarded.forget_all();
         self.becomes(Role::Outside);
     }
 
-    /// Returns true if this gateway owns the log and runs batches.
-    pub fn is_owner(&self) -> bool {
-        *self.role.borrow() == Role::Owner
+    /// Returns true if this gateway owns the log, and may serve for the others.
+    pub fn serves_as_owner(&self) -> bool {
+        *self.role.borrow() == Role::Owner && (self.serves_without_log || self.lease.is_valid())
     }
 
     /// Returns when this gateway may send requests of batches: at once while its lease lasts. Never returns if another

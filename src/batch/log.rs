@@ -302,7 +302,7 @@ pub enum LogError {
     },
     /// Another process has taken the log over.
     #[error(
-        "gateway `{by}` has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`, or was started a second time. Nothing that it did not write is acknowledged. Only one gateway at a time can use a batch log: give each its own `batch.schema`"
+        "gateway `{by}` has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends"
     )]
     TakenOver {
         /// The address of the log.

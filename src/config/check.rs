@@ -74,6 +74,30 @@ fn slot_cooldown(config: &Config, reader: &mut Reader<'_>) {
         };
         reader.problem_at(key, "`batch.lease` must be at least 2 s below `batch.lock_timeout`: batches wait for a gateway that is silent until its lease is over");
     }
+    if let Some(advertised) = &gateways.advertise
+        && !advertised
+            .parse::<http::uri::Authority>()
+            .is_ok_and(|authority| authority.port().is_some() && !advertised.contains('@'))
+    {
+        reader.problem_at(
+            "batch.gateways.advertise",
+            format!("`{advertised}` is no host with a port; write it like 10.0.0.7:8079"),
+        );
+    }
+    for (key, other) in [
+        ("listen.address", config.listen.address),
+        ("admin.address", config.admin.address),
+    ] {
+        let own = gateways.address;
+        let same_host =
+            own.ip() == other.ip() || own.ip().is_unspecified() || other.ip().is_unspecified();
+        if own.port() != 0 && own.port() == other.port() && same_host {
+            reader.problem_at(
+                "batch.gateways.address",
+                format!("is the same as `{key}`; give the gateways a port of their own"),
+            );
+        }
+    }
     let is_known = !gateways.address.ip().is_unspecified() || gateways.advertise.is_some();
     if !is_known {
         reader.problem_at("batch.gateways", "the other gateways cannot be told `address`, which stands for all addresses of this host; write `advertise`, such as ${POD_IP}:8079");

@@ -60,7 +60,6 @@ pin_project! {
         #[pin]
         inner: F,
         passage: Arc<Passage>,
-        // Only the answers of reads depend on batches. A change that was done is reported as done.
         is_read: bool,
     }
 }
@@ -133,6 +132,20 @@ where
     }
 }
 
+/// Returns the answer, or an error if it must not be given: a batch may have begun on the table.
+fn judged(
+    passage: &Passage,
+    is_read: bool,
+    answer: Result<Response<Body>, Error>,
+) -> Result<Response<Body>, Error> {
+    match &answer {
+        _ if is_read => passage.check()?,
+        Ok(response) if response.status().is_success() => passage.check_change()?,
+        _ => {}
+    }
+    answer
+}
+
 /// Notes the passage of a change, which checks it again once it has its locks. Returns true for a read.
 fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> bool {
     let learned = RequestContext::more(request.extensions_mut());
@@ -154,9 +167,6 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let answer = ready!(this.inner.poll(cx));
-        if *this.is_read {
-            this.passage.check()?;
-        }
-        Poll::Ready(answer)
+        Poll::Ready(judged(this.passage, *this.is_read, answer))
     }
 }

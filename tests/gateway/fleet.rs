@@ -326,3 +326,68 @@ async fn nobody_but_a_gateway_enters_at_their_address() {
         .header("nsgate-client", client);
     assert_eq!(forged.post_nothing(list).await.status, 401);
 }
+
+#[tokio::test]
+async fn an_owner_that_restarts_at_its_address_does_not_answer_for_the_one_before() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let mut world = world(&server, 1).await;
+    let yaml = world.configuration();
+    let fixed = format!("gateways: {{ address: 127.0.0.1:{port} }}");
+    let own = yaml.replace("gateways: { address: 127.0.0.1:0 }", &fixed);
+    // The first gateway gets a fixed address, and the log again.
+    world.configure(&own);
+    world.terminate();
+    world.ended().await;
+    world.restart().await;
+    world.signal_at(0, "TERM");
+    world.configure(&yaml);
+    world.join().await;
+    until("the first has the log", || {
+        world.log().contains("serves the batch log now")
+    })
+    .await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let client = world.client_at(1);
+    let batch = pair(&world, 2);
+    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    gate.reached(1).await;
+    world.configure(&own);
+    world.restart().await;
+    gate.open();
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    let answer = batch.await.unwrap();
+    assert_ne!(answer.status, 403, "{:?}", answer.body);
+    let committed = answer.status == 200;
+    assert!(committed || answer.status == 409, "{:?}", answer.body);
+    let versions: &[u64] = if committed { &[1, 2] } else { &[1] };
+    assert_eq!(visible_at(&world.client_at(1), "west").await, versions);
+}
+
+#[tokio::test]
+async fn a_plain_write_of_a_gateway_that_lost_its_lease_meanwhile_is_not_said_to_be_done() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let gate = world.catalog("west").hold("create_table_version");
+    let client = world.client_at(0);
+    let create = crate::batches::stage(&world, "west", 2);
+    let write = "/v1/table/west%24t1/version/create";
+    let write = tokio::spawn(async move { client.post(write, &create).await });
+    gate.reached(1).await;
+    world.signal_at(0, "STOP");
+    tokio::time::sleep(LEASE * 2).await;
+    gate.open();
+    until("the catalog has it", || stored(&world, "west") == [1, 2]).await;
+    world.signal_at(0, "CONT");
+    let answer = write.await.unwrap();
+    assert_eq!(answer.status, 503, "{:?}", answer.body);
+    let said = answer.json().to_string();
+    assert!(said.contains("look before you repeat it"), "{said}");
+}

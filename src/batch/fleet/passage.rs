@@ -26,6 +26,8 @@ pub struct Passage {
     fleet: Arc<Fleet>,
     /// The place among the requests that guards wait for; `None` at the owner, where batches wait by themselves.
     place: Option<Place>,
+    /// The number of times that others had taken this gateway for dead when the request came.
+    expiries: u64,
 }
 
 impl fmt::Debug for Passage {
@@ -49,6 +51,7 @@ impl Fleet {
         let passage = |place| Passage {
             fleet: Arc::clone(self),
             place,
+            expiries: self.expiries.load(Ordering::SeqCst),
         };
         let role = self.role.borrow();
         match &*role {
@@ -91,5 +94,22 @@ impl Passage {
             ));
         }
         self.fleet.alive().inspect_err(|_| self.fleet.discarded())
+    }
+
+    /// Returns an error if a change that a catalog has carried out must not be reported as done: since this gateway lost
+    /// its lease, a batch may have begun on the table, and may have taken the change for its own.
+    ///
+    /// # Errors
+    /// 503.
+    pub fn check_change(&self) -> Result<(), Error> {
+        let is_same = self.fleet.expiries.load(Ordering::SeqCst) == self.expiries;
+        if is_same && self.fleet.alive().is_ok() {
+            return Ok(());
+        }
+        self.fleet.discarded();
+        // Without `Retry-After`: it is not safe to repeat it at once.
+        Err(Error::unavailable(
+            "this gateway lost its contact to the batch log while the change was carried out. It may have been carried out: look before you repeat it",
+        ))
     }
 }

@@ -44,7 +44,10 @@ impl<S, A> Entrance<S, A> {
         let token = self.fleet.token().as_bytes();
         if verify_slices_are_equal(shown, token).is_err() {
             let words = "this address is for the gateways that share the batch log";
-            return Err(Box::new(refused(StatusCode::FORBIDDEN, words)));
+            let mut response = refused(StatusCode::FORBIDDEN, words);
+            // A gateway that shows another token means the process that was here before, or one that is elsewhere.
+            mark(&mut response);
+            return Err(Box::new(response));
         }
         let client = request.headers_mut().remove(CLIENT);
         let client = client.and_then(|client| serde_json::from_slice(client.as_bytes()).ok());
@@ -52,13 +55,12 @@ impl<S, A> Entrance<S, A> {
             let words = "the client is not named";
             return Err(Box::new(refused(StatusCode::BAD_REQUEST, words)));
         };
-        if !self.fleet.is_owner() {
+        if !self.fleet.serves_as_owner() {
             let mut response = refused(
                 StatusCode::MISDIRECTED_REQUEST,
                 "this gateway does not own the batch log",
             );
-            let headers = response.headers_mut();
-            headers.insert(NOT_OWNER, HeaderValue::from_static("true"));
+            mark(&mut response);
             return Err(Box::new(response));
         }
         let ClientOf {
@@ -99,6 +101,12 @@ where
             Err(response) => Either::Right(ready(Ok(*response))),
         }
     }
+}
+
+/// Marks the answer of a gateway that has done nothing.
+fn mark(response: &mut Response<Body>) {
+    let headers = response.headers_mut();
+    headers.insert(NOT_OWNER, HeaderValue::from_static("true"));
 }
 
 fn refused(status: StatusCode, words: &'static str) -> Response<Body> {

@@ -13,11 +13,12 @@ use tower::Service;
 
 use super::client::Unanswered;
 use super::subject::SharedSubject;
-use super::{Sharing, begin};
+use super::{Sharing, begin, judged};
 use crate::batch::fleet::{Owner, Role};
 use crate::body::{Body, CollectError};
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The length up to which a body without a type is kept, to be passed on again. Bodies of reads are short.
 const SHORT: u64 = 64 << 10;
+/// The words for a time in which no gateway has the log.
+const NO_OWNER: &str = "no gateway has the batch log";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile.
@@ -49,13 +52,20 @@ where
     if learned.is_passed_on {
         return Err(
             Error::unavailable("the gateway that had the batch log lost it; retry later")
-                .with_retry_after(crate::error::retry_after::RetryAfter::SOON),
+                .with_retry_after(RetryAfter::SOON),
         );
     }
     let (kept, repeats) = keep(&sharing, asked, operation).await?;
+    let mut may_have_acted = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let owner = sharing.fleet.owner(left).await?;
+        let owner = match sharing.fleet.owner(left).await {
+            Err(_) if may_have_acted => {
+                let key = request.borrow_mut().headers().get(IDEMPOTENCY_KEY);
+                return Err(unknown(NO_OWNER, key));
+            }
+            owner => owner?,
+        };
         let (Some(owner), Some(peers)) = (owner, &sharing.peers) else {
             let asked = request.borrow_mut();
             if let Some(body) = kept {
@@ -64,16 +74,13 @@ where
             let Some(passage) = sharing.fleet.admit(subject.as_ref())? else {
                 return Err(
                     Error::unavailable("the batch log was lost again; retry later")
-                        .with_retry_after(crate::error::retry_after::RetryAfter::SOON),
+                        .with_retry_after(RetryAfter::SOON),
                 );
             };
             let passage = Arc::new(passage);
             let is_read = begin(asked, &passage);
             let answer = inner.call(request).await;
-            if is_read {
-                passage.check()?;
-            }
-            return answer;
+            return judged(&passage, is_read, answer);
         };
         let sent = match &kept {
             Some(body) => copy(request.borrow_mut(), body.clone()),
@@ -89,7 +96,10 @@ where
                 return Ok(response);
             }
             Err(Unanswered::Unsent(words)) => (kept.is_some(), words),
-            Err(Unanswered::Lost(words)) => (kept.is_some() && repeats, words),
+            Err(Unanswered::Lost(words)) => {
+                may_have_acted = true;
+                (kept.is_some() && repeats, words)
+            }
         };
         tracing::debug!(
             gateway = owner.name,
@@ -98,7 +108,10 @@ where
         );
         if !may_repeat || Instant::now() > until {
             sharing.fleet.passed_on(false);
-            return Err(unanswered(&owner, repeats));
+            let key = request.borrow_mut().headers().get(IDEMPOTENCY_KEY);
+            let key = key.filter(|_| operation.is_some_and(|of| of.lock() == Lock::Batch));
+            let is_change = operation.is_none_or(|of| of.access() == Access::Write);
+            return Err(unanswered(&owner, key, may_have_acted && is_change));
         }
         sleep(PAUSE).await;
     }
@@ -159,18 +172,23 @@ fn copy(request: &Request<Body>, body: Bytes) -> Request<Body> {
     copy
 }
 
-fn unanswered(owner: &Owner, repeats: bool) -> Error {
+fn unanswered(owner: &Owner, key: Option<&HeaderValue>, may_have_acted: bool) -> Error {
     let name = &owner.name;
-    let error = Error::unavailable(if repeats {
-        format!("gateway `{name}`, which has the batch log, does not answer; retry later")
+    let words = format!("gateway `{name}`, which has the batch log, does not answer");
+    if may_have_acted {
+        unknown(&words, key)
     } else {
-        format!(
-            "gateway `{name}`, which has the batch log, did not answer. The change may have been carried out: look before you repeat it"
-        )
-    });
-    if repeats {
-        error.with_retry_after(crate::error::retry_after::RetryAfter::SOON)
-    } else {
-        error
+        Error::unavailable(format!("{words}; retry later")).with_retry_after(RetryAfter::SOON)
     }
+}
+
+/// Returns the error for a request that may have been carried out.
+fn unknown(words: &str, key: Option<&HeaderValue>) -> Error {
+    let key = key.and_then(|key| key.to_str().ok());
+    Error::unavailable(match key {
+        Some(key) => format!(
+            "{words}. The batch may have been carried out: send it again with `Idempotency-Key: {key}` to learn how it ended"
+        ),
+        None => format!("{words}. The change may have been carried out: look before you repeat it"),
+    })
 }
