@@ -35,7 +35,8 @@ impl ProcessState {
     ) -> Result<Self, Failure> {
         let batch_log = open_log(&config.batch, log_failed).await;
         let batch_log = batch_log.map_err(Failure::BatchLog)?;
-        let metrics = Arc::new(Metrics::new());
+        let histograms = config.telemetry.histograms(config.backends.len());
+        let metrics = Arc::new(Metrics::with_histograms(histograms));
         let batches = Batches::new(batch_log, config.batch.clone(), metrics.batch().clone());
         Ok(Self {
             batches: Arc::new(batches),

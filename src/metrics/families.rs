@@ -20,6 +20,7 @@ pub(super) struct Families {
     pub(super) requests: IntCounterVec,
     pub(super) request_duration: HistogramVec,
     pub(super) upstream_duration: HistogramVec,
+    pub(super) upstream_requests: IntCounterVec,
     pub(super) in_flight: IntGauge,
     pub(super) request_bytes: IntCounterVec,
     pub(super) response_bytes: IntCounterVec,
@@ -49,7 +50,7 @@ pub(super) struct Families {
 }
 
 impl Families {
-    pub(super) fn register(registry: &Registry) -> Self {
+    pub(super) fn register(registry: &Registry, upstream: &[&str]) -> Self {
         let new = Register(registry, RefCell::default());
         new.gauges(
             "nsgate_build_info",
@@ -73,7 +74,12 @@ impl Families {
             upstream_duration: new.seconds(
                 "nsgate_upstream_duration_seconds",
                 "Seconds from sending a request to a catalog to its response headers, or until the gateway or the client gave up.",
-                &["operation", "backend"],
+                upstream,
+            ),
+            upstream_requests: new.counters(
+                "nsgate_upstream_requests_total",
+                "Requests sent to a catalog, those of the gateway included.",
+                &["backend"],
             ),
             in_flight: new.gauge(
                 "nsgate_requests_in_flight",

@@ -55,6 +55,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     wanted.batch.schema.clone_from(&in_use.batch.schema);
     wanted.batch.lease = in_use.batch.lease;
     wanted.telemetry.log = in_use.telemetry.log;
+    wanted.telemetry.histograms = in_use.telemetry.histograms;
     let kept = wanted.redacted();
     let keys = [
         "/listen/address",
@@ -66,6 +67,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "/batch/schema",
         "/batch/lease",
         "/telemetry/log",
+        "/telemetry/histograms",
     ];
     let dotted = [
         "listen.address",
@@ -77,6 +79,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "batch.schema",
         "batch.lease",
         "telemetry.log",
+        "telemetry.histograms",
     ];
     let value = |of: &Value, key: &str| of.pointer(key).cloned().unwrap_or_default();
     let both = keys.into_iter().zip(dotted).map(|(pointer, key)| Fixed {
