@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::build::{self, BuildError};
 use crate::app::process::ProcessState;
+use crate::auth::access::Rules;
 use crate::auth::keys::{Issuer, Keys};
 use crate::backend::Backend;
 use crate::backend::endpoints::health;
@@ -20,6 +21,7 @@ use crate::layer::rate::Rates;
 use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
+use crate::util::worker;
 
 /// The state that another configuration replaces.
 pub(super) struct Snapshot {
@@ -30,21 +32,39 @@ pub(super) struct Snapshot {
     pub(super) keys: Arc<Keys>,
     verifier: Arc<Verifier>,
     rates: Option<Arc<Rates>>,
+    rules: Option<Arc<Rules>>,
     pub(super) spans: Option<Spans>,
     pub(super) stack: Stack,
     pub(super) serving: Serving,
     pub(super) serving_admin: Serving,
 }
 
+/// The large parts of a snapshot that has been replaced. Connections and requests still use them, and the last one would
+/// drop them on its worker: with 100,000 mounts that takes longer than a request may wait.
+pub(super) struct Retired {
+    world: Arc<RoutingSnapshot>,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Retired {
+    /// True if nothing else uses the parts.
+    pub(super) fn is_unused(&self) -> bool {
+        let rules = self.rules.as_ref();
+        Arc::strong_count(&self.world) == 1
+            && rules.is_none_or(|rules| Arc::strong_count(rules) == 1)
+    }
+}
+
 impl Snapshot {
     /// Builds everything in `config`; contacts no other system and starts no task. Parts that have not changed since
-    /// `before` are taken from there.
+    /// `before` are taken from there. A gateway that serves must not build on a worker.
     pub(super) async fn build(
         lasting: &ProcessState,
         config: Config,
         digests: Digests,
         before: Option<&Self>,
     ) -> Result<Self, Vec<BuildError>> {
+        debug_assert!(before.is_none() || !worker::is_one(), "requests would wait");
         let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
         let metrics = &lasting.metrics;
         let old_world = before.map(|before| (&before.config, &*before.world));
@@ -80,6 +100,7 @@ impl Snapshot {
             &config.limits,
             Some(Arc::new(move || places.free())),
         );
+        let rules = build::rules(&config)?;
         let parts = stack::Parts {
             requests: Arc::clone(metrics.requests()),
             spans: spans.as_ref().map(Spans::recorder),
@@ -88,7 +109,7 @@ impl Snapshot {
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),
             context: build::context(&config),
-            rules: build::rules(&config)?,
+            rules: rules.clone(),
         };
         Ok(Self {
             stack: stack::stack(parts, gateway),
@@ -100,6 +121,7 @@ impl Snapshot {
             keys,
             verifier,
             rates,
+            rules,
             spans,
         })
     }
@@ -143,6 +165,14 @@ impl Snapshot {
     pub(super) fn has(&self, backend: &Arc<Backend>) -> bool {
         let mut backends = self.world.backends.iter();
         backends.any(|known| Arc::ptr_eq(known, backend))
+    }
+
+    /// Returns the parts that are dropped only when nothing uses them any more.
+    pub(super) fn retire(&self) -> Retired {
+        Retired {
+            world: Arc::clone(&self.world),
+            rules: self.rules.clone(),
+        }
     }
 
     /// The configuration as operators may see it.

@@ -54,6 +54,7 @@ impl Workers {
 
     /// Runs `main` on this thread, besides the connections that it serves.
     pub(super) fn block_on<T>(&self, main: impl Future<Output = T>) -> T {
+        worker::become_one(0);
         self.first.block_on(main)
     }
 
