@@ -102,7 +102,7 @@ impl ActiveConfig {
 
 fn shown(snapshot: &Snapshot) -> CurrentConfig {
     CurrentConfig {
-        config: snapshot.redacted(),
+        config: Arc::clone(&snapshot.config),
         world: Arc::clone(&snapshot.world),
         keys: Arc::clone(&snapshot.keys),
         token: snapshot.config.admin.token.clone(),

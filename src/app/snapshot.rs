@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::build::{self, BuildError};
 use crate::app::process::ProcessState;
 use crate::auth::access::Rules;
@@ -25,7 +23,7 @@ use crate::util::worker;
 
 /// The state that another configuration replaces.
 pub(super) struct Snapshot {
-    pub(super) config: Config,
+    pub(super) config: Arc<Config>,
     /// The digests of the files that the configuration names.
     pub(super) digests: Digests,
     pub(super) world: Arc<RoutingSnapshot>,
@@ -67,12 +65,12 @@ impl Snapshot {
         debug_assert!(before.is_none() || !worker::is_one(), "requests would wait");
         let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
         let metrics = &lasting.metrics;
-        let old_world = before.map(|before| (&before.config, &*before.world));
+        let old_world = before.map(|before| (&*before.config, &*before.world));
         let identities = lasting.batches.identities();
         let world = build::world(&config, metrics, identities, old_world, same).await;
-        let old_serving = before.map(|before| (&before.config, &before.serving));
+        let old_serving = before.map(|before| (&*before.config, &before.serving));
         let tls = build::tls(&config, old_serving, same);
-        let old_admin = before.map(|before| (&before.config, &before.serving_admin));
+        let old_admin = before.map(|before| (&*before.config, &before.serving_admin));
         let tls = tls.and_then(|tls| Ok((tls, build::admin_tls(&config, old_admin, same)?)));
         let keys = match before {
             Some(before) => {
@@ -115,7 +113,7 @@ impl Snapshot {
             stack: stack::stack(parts, gateway),
             serving: build::serving(&config, metrics, tls),
             serving_admin: build::serving_admin(&config, metrics, admin_tls),
-            config,
+            config: Arc::new(config),
             digests,
             world,
             keys,
@@ -173,11 +171,6 @@ impl Snapshot {
             world: Arc::clone(&self.world),
             rules: self.rules.clone(),
         }
-    }
-
-    /// The configuration as operators may see it.
-    pub(super) fn redacted(&self) -> Value {
-        self.config.redacted()
     }
 }
 
