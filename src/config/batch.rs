@@ -25,6 +25,8 @@ pub struct BatchConfig {
     pub create_folder: bool,
     /// The most entries in one batch.
     pub max_entries: usize,
+    /// The most requests of batches to one catalog at a time.
+    pub in_flight: usize,
     /// The time that a batch, or a change that meets one, waits for a table's lock.
     pub lock_timeout: Duration,
     /// The time that the catalogs have to create the versions of one batch.
@@ -49,6 +51,7 @@ impl Default for BatchConfig {
             lease: Duration::from_secs(5),
             create_folder: false,
             max_entries: 1000,
+            in_flight: 32,
             lock_timeout: Duration::from_secs(10),
             prepare_timeout: Duration::from_secs(20),
             undone_rest: Duration::from_millis(500),
@@ -107,6 +110,12 @@ impl Section for BatchConfig {
             &mut self.max_entries,
             whole(1, 100_000),
             "Entries in one batch, at most.",
+        );
+        keys.key(
+            "in_flight",
+            &mut self.in_flight,
+            whole(1, 4096),
+            "Requests of batches to one catalog at a time, at most. Over HTTP/1.1 each has a connection.",
         );
         keys.key(
             "lock_timeout",
