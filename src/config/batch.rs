@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::batch_log::{LogAddress, SCHEMA, log_address, schema_name};
 use super::keys::{Keys, Section};
-use super::kind::{duration, flag, maybe, secret, shaped, whole};
+use super::kind::{duration, flag, maybe, secret, shaped, size, whole};
 use super::{ClientTls, Secret};
 
 /// The coordinated batch: its log, its size and its timeouts.
@@ -39,6 +39,8 @@ pub struct BatchConfig {
     pub slot_cooldown: Duration,
     /// The time for which the outcome of a batch is remembered for a repeated request.
     pub remember_outcomes: Duration,
+    /// The most bytes of outcomes in memory. Others are read from the log.
+    pub outcome_memory: usize,
 }
 
 impl Default for BatchConfig {
@@ -57,6 +59,7 @@ impl Default for BatchConfig {
             undone_rest: Duration::from_millis(500),
             slot_cooldown: Duration::from_secs(60),
             remember_outcomes: Duration::from_secs(24 * 3600),
+            outcome_memory: 64 << 20,
         }
     }
 }
@@ -146,6 +149,12 @@ impl Section for BatchConfig {
             &mut self.remember_outcomes,
             keep(),
             "How long the outcome of a batch is remembered for a repeated request.",
+        );
+        keys.key(
+            "outcome_memory",
+            &mut self.outcome_memory,
+            size(1 << 20, 16 << 30),
+            "Memory for outcomes. Those for which there is no room are read from the log.",
         );
     }
 }
