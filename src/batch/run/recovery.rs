@@ -42,7 +42,8 @@ pub async fn recover(
         finder.name(&mut record.intent);
         past.add(record);
     };
-    coordinator.log.scan(&mut sort).await?;
+    let room = outcomes.memory();
+    coordinator.log.scan_needed(room, &mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
     }
