@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{IntGauge, Registry, TextEncoder};
+use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
@@ -96,6 +96,11 @@ impl Metrics {
     /// Returns the gauge of open client connections.
     pub fn connections(&self) -> &IntGauge {
         &self.families.connections
+    }
+
+    /// Returns the histogram of the time for which workers do not run what is due.
+    pub fn worker_stall(&self) -> &Histogram {
+        &self.families.worker_stall
     }
 
     /// Counts a reload of the configuration, or a failed attempt.

@@ -14,6 +14,10 @@ const SECONDS: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 600.0,
 ];
+/// The buckets of stalls. Timers have a resolution of 1 ms.
+const STALLS: [f64; 11] = [
+    0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+];
 const ENTRIES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0];
 
 pub(super) struct Families {
@@ -25,6 +29,7 @@ pub(super) struct Families {
     pub(super) request_bytes: IntCounterVec,
     pub(super) response_bytes: IntCounterVec,
     pub(super) connections: IntGauge,
+    pub(super) worker_stall: Histogram,
     pub(super) authentication_failures: IntCounterVec,
     pub(super) token_cache: IntCounterVec,
     pub(super) key_refreshes: IntCounterVec,
@@ -96,6 +101,11 @@ impl Families {
                 &["backend"],
             ),
             connections: new.gauge("nsgate_connections", "Open client connections."),
+            worker_stall: new.histogram(
+                "nsgate_worker_stall_seconds",
+                "Seconds that a worker was late for a timer, 50 times a second: its requests wait as long.",
+                &STALLS,
+            ),
             authentication_failures: new.counters(
                 "nsgate_authentication_failures_total",
                 "Requests refused because of their token.",

@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -17,6 +17,7 @@ const NAMES: [&str; 30] = [
     "nsgate_response_bytes_total",
     "nsgate_request_bytes_total",
     "nsgate_connections",
+    "nsgate_worker_stall_seconds",
     "nsgate_authentication_failures_total",
     "nsgate_token_cache_total",
     "nsgate_key_refreshes_total",
