@@ -34,7 +34,7 @@ use problem::Problem;
 use crate::auth::keys::Keys;
 use crate::batch::Batches;
 use crate::body::Body;
-use crate::config::Secret;
+use crate::config::{Config, Secret};
 use crate::error::code::Code;
 use crate::gateway::RoutingSnapshot;
 use crate::layer::share::PeerClient;
@@ -62,8 +62,8 @@ pub struct AdminState {
 
 /// The parts of the active configuration that the pages show.
 pub struct CurrentConfig {
-    /// The configuration without its secrets.
-    pub config: Value,
+    /// The configuration. It is shown without its secrets.
+    pub config: Arc<Config>,
     /// The backends and their mounts.
     pub world: Arc<RoutingSnapshot>,
     /// The issuers' keys.
@@ -90,6 +90,16 @@ impl Admin {
     /// Creates the service that shows `shown`.
     pub fn new(shown: AdminState) -> Self {
         Self(Arc::new(shown))
+    }
+
+    /// Makes a page on a thread of its own. With many backends or mounts it takes longer than a request may wait.
+    async fn off_worker(&self, make: fn(&AdminState) -> Page) -> Page {
+        let shown = Arc::clone(&self.0);
+        let made = tokio::task::spawn_blocking(move || make(&shown)).await;
+        made.unwrap_or_else(|_| {
+            let words = "the page cannot be made; the log says why";
+            Problem::new(Code::Internal, words).at("")
+        })
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -137,12 +147,20 @@ impl Admin {
         }
         let page = match path {
             "/" => status::page(),
-            "/metrics" => pages::metrics(shown),
+            "/metrics" => self.off_worker(pages::metrics).await,
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
-            "/config" => Page::json(StatusCode::OK, &shown.current.load().config),
-            "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
             "/gateways" => Page::json(StatusCode::OK, &json!(gateways::list(shown))),
+            "/config" => {
+                self.off_worker(|shown| {
+                    Page::json(StatusCode::OK, &shown.current.load().config.redacted())
+                })
+                .await
+            }
+            "/backends" => {
+                self.off_worker(|shown| Page::json(StatusCode::OK, &pages::backends(shown)))
+                    .await
+            }
             "/batches" => Page::json(StatusCode::OK, &json!(batches::list(shown))),
             _ => match path.strip_prefix("/batches/") {
                 Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id).await,

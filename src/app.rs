@@ -39,7 +39,7 @@ use crate::telemetry::{self, Log};
 use build::BuildError;
 use signals::{Hangups, Signals};
 use snapshot::Snapshot;
-use workers::Workers;
+use workers::{Workers, watch_stalls};
 
 const RECOVERING: &str = "unfinished batches of the last run are being recovered";
 const DRAINING: &str = "the gateway is stopping";
@@ -163,6 +163,7 @@ async fn serve(
     drop(origin);
     let in_use = Arc::new(ActiveConfig::new(lasting, snapshot));
     in_use.start();
+    watch_stalls(workers, &in_use.lasting.metrics);
 
     let (reloads, asked) = Reloads::new();
     let readiness = Arc::new(Readiness::default());

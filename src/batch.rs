@@ -181,9 +181,10 @@ impl Batches {
     }
 
     fn over(coordinator: Coordinator) -> Self {
-        let remember = coordinator.settings().remember_outcomes;
+        let settings = coordinator.settings();
+        let kept = (settings.remember_outcomes, settings.outcome_memory);
         let log = Arc::clone(&coordinator.log);
-        let outcomes = Arc::new(Outcomes::new(log, coordinator.clock, remember));
+        let outcomes = Arc::new(Outcomes::new(log, coordinator.clock, kept));
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
@@ -194,7 +195,8 @@ impl Batches {
 
     /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
-        self.outcomes.remember_for(settings.remember_outcomes);
+        self.outcomes
+            .remember_for(settings.remember_outcomes, settings.outcome_memory);
         self.coordinator.configure(settings);
     }
 

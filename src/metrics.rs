@@ -13,19 +13,22 @@ mod request;
 mod shards;
 mod share;
 mod timings;
+mod upstream;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prometheus::{IntGauge, Registry, TextEncoder};
+use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
 pub use request::{CompletedRequest, Requests};
 
+use crate::config::Histograms;
 use families::Families;
+use upstream::Upstream;
 
 /// All metrics of one gateway. Created once; the modules get handles.
 pub struct Metrics {
@@ -34,6 +37,7 @@ pub struct Metrics {
     requests: Arc<Requests>,
     auth: Auth,
     batch: Batch,
+    upstream: Upstream,
     /// The handles by name: a backend keeps its counters when the configuration is read again.
     backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
 }
@@ -62,12 +66,18 @@ pub struct LogCounts {
 impl Metrics {
     /// Registers all metrics, with the value zero.
     pub fn new() -> Self {
+        Self::with_histograms(Histograms::Both)
+    }
+
+    /// Registers all metrics, with the value zero. The histograms of catalogs have the labels `by`.
+    pub fn with_histograms(by: Histograms) -> Self {
         let registry = Registry::new();
-        let families = Families::register(&registry);
+        let families = Families::register(&registry, upstream::labels(by));
         Self {
             requests: Arc::new(Requests::new(&families)),
             auth: Auth::new(&families),
             batch: Batch::new(&families),
+            upstream: Upstream::new(&families.upstream_duration, by),
             backends: Mutex::default(),
             registry,
             families,
@@ -97,15 +107,21 @@ impl Metrics {
     /// Returns the handle of a configured backend: always the same one for the same name.
     pub fn backend(&self, name: &Arc<str>) -> Arc<Backend> {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let backend = backends
-            .entry(Arc::clone(name))
-            .or_insert_with(|| Arc::new(Backend::new(Arc::clone(name), &self.families)));
+        let backend = backends.entry(Arc::clone(name)).or_insert_with(|| {
+            let name = Arc::clone(name);
+            Arc::new(Backend::new(name, &self.families, &self.upstream))
+        });
         Arc::clone(backend)
     }
 
     /// Returns the gauge of open client connections.
     pub fn connections(&self) -> &IntGauge {
         &self.families.connections
+    }
+
+    /// Returns the histogram of the time for which workers do not run what is due.
+    pub fn worker_stall(&self) -> &Histogram {
+        &self.families.worker_stall
     }
 
     /// Counts a reload of the configuration, or a failed attempt.
@@ -182,17 +198,14 @@ impl Metrics {
         }
     }
 
-    /// Removes the state of backends that are no longer configured: they are neither up nor down. Their counters
-    /// stay.
+    /// Removes the series of backends that are no longer configured, so that their number stays that of the
+    /// configured ones.
     pub fn retain_backends(&self, configured: impl Fn(&str) -> bool) {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        backends.retain(|name, _| {
+        backends.retain(|name, backend| {
             let keep = configured(name);
             if !keep {
-                for gauges in [&self.families.backend_up, &self.families.breaker_open] {
-                    // Fails if there is no such series, and then there is nothing to remove.
-                    let _ = gauges.remove_label_values(&[name]);
-                }
+                backend.remove(&self.families);
             }
             keep
         });
@@ -213,6 +226,7 @@ impl Metrics {
         let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.values().for_each(|backend| backend.gather());
         drop(backends);
+        self.upstream.gather();
         self.auth.refresh();
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }

@@ -118,7 +118,12 @@ async fn crowd(size: usize, batches: &mut Times, slowest: &mut Times) {
         catalog.seed("alone", 1);
         (0..CLIENTS).for_each(|client| catalog.seed(format!("t{client}"), 1));
     }
-    let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
+    // A place for each client: what is measured is the gateway, not the wait for a catalog's places.
+    let settings = BatchConfig {
+        in_flight: CLIENTS,
+        ..BatchConfig::default()
+    };
+    let house = Arc::new(House::new(&catalogs, settings));
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let house = Arc::clone(&house);

@@ -48,7 +48,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
         readiness: Arc::default(),
         batches: Arc::new(batches),
         current: Arc::new(ArcSwap::from_pointee(CurrentConfig {
-            config: json!({ "listen": {} }),
+            config: Arc::default(),
             world: Arc::new(world),
             keys: Arc::new(keys),
             token: token.map(Secret::new),

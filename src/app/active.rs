@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::snapshot::Snapshot;
+use super::snapshot::{Retired, Snapshot};
 use crate::admin::CurrentConfig;
 use crate::app::config_metrics;
 use crate::app::process::ProcessState;
@@ -53,8 +53,8 @@ impl ActiveConfig {
     }
 
     /// Activates `snapshot` for the requests that come, the connections that are opened and the admin
-    /// pages.
-    pub(super) fn replace(&self, snapshot: Snapshot) {
+    /// pages. Returns the large parts of the one before.
+    pub(super) fn replace(&self, snapshot: Snapshot) -> Retired {
         let config = &snapshot.config;
         let limits = &config.limits;
         let places = self.lasting.in_flight.places();
@@ -73,6 +73,7 @@ impl ActiveConfig {
         let new = |backend: &_| !before.has(backend);
         self.lasting.batches.backends_are(backends, new);
         self.snapshot.store(Arc::new(snapshot));
+        before.retire()
     }
 
     /// Removes the metrics of a configuration that was rejected.
@@ -103,7 +104,7 @@ impl ActiveConfig {
 
 fn shown(snapshot: &Snapshot) -> CurrentConfig {
     CurrentConfig {
-        config: snapshot.redacted(),
+        config: Arc::clone(&snapshot.config),
         world: Arc::clone(&snapshot.world),
         keys: Arc::clone(&snapshot.keys),
         token: snapshot.config.admin.token.clone(),

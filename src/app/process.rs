@@ -41,7 +41,8 @@ impl ProcessState {
     ) -> Result<Self, Failure> {
         let opened = open_log(&config.batch, peers, log_failed).await;
         let opened = opened.map_err(Failure::BatchLog)?;
-        let metrics = Arc::new(Metrics::new());
+        let histograms = config.telemetry.histograms(config.backends.len());
+        let metrics = Arc::new(Metrics::with_histograms(histograms));
         let gateways = config.batch.gateways.as_ref().filter(|_| peers.is_some());
         let peers = gateways.map(|gateways| PeerClient::new(gateways.tls.as_ref()));
         let peers = peers

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::signals::Hangups;
-use super::snapshot::Snapshot;
+use super::snapshot::{Retired, Snapshot};
 use crate::admin::{Reloads, Waiting};
 use crate::app::active::ActiveConfig;
 use crate::backend::Backend;
@@ -32,6 +33,9 @@ pub(super) struct Reloader {
     tried: Digests,
     /// The digests of changed files, which may still be changing; `None` if no file has changed.
     seen: Option<Digests>,
+    /// The replaced configurations that requests or connections still use. A connection follows the active one with its
+    /// next request, and closes after a pause of 120 s.
+    retired: Vec<Retired>,
 }
 
 impl Reloader {
@@ -45,6 +49,7 @@ impl Reloader {
         Self {
             tried: in_use.snapshot().digests.clone(),
             seen: None,
+            retired: Vec::new(),
             path,
             in_use,
             reloads,
@@ -64,7 +69,10 @@ impl Reloader {
                     waiting.push(first);
                     Trigger::Request
                 }
-                _ = looks.tick() => if self.files_changed().await { Trigger::File } else { continue },
+                _ = looks.tick() => {
+                    self.drop_retired();
+                    if self.files_changed().await { Trigger::File } else { continue }
+                }
             };
             // All of these callers sent their request before anything is read.
             while let Ok(more) = self.asked.try_recv() {
@@ -106,14 +114,77 @@ impl Reloader {
     }
 
     async fn attempt(&mut self) -> Result<Applied, Vec<String>> {
-        let path = self.path.clone();
-        let reading = tokio::task::spawn_blocking(move || Reading::of(&path)).await;
-        let Reading { loaded, digests } = reading.map_err(|error| vec![error.to_string()])?;
-        let before = self.in_use.snapshot();
         self.seen = None;
-        self.tried = digests.clone();
+        // The receiver is dropped with this future: a gateway that stops activates nothing.
+        let (wanted, _stopped) = oneshot::channel();
+        let attempt = Attempt {
+            path: self.path.clone(),
+            in_use: Arc::clone(&self.in_use),
+            wanted,
+        };
+        let runtime = Handle::current();
+        let tried = tokio::task::spawn_blocking(move || runtime.block_on(attempt.run()));
+        let Tried { digests, outcome } = tried.await.map_err(|error| vec![error.to_string()])?;
+        self.tried = digests;
+        let (applied, retired) = outcome?;
+        self.retired.push(retired);
+        self.in_use.snapshot().read_key_files().await;
+        Ok(applied)
+    }
+
+    /// Drops the replaced configurations that nothing uses any more, off the workers.
+    fn drop_retired(&mut self) {
+        let unused: Vec<_> = self.retired.extract_if(.., |old| old.is_unused()).collect();
+        if !unused.is_empty() {
+            drop(tokio::task::spawn_blocking(move || drop(unused)));
+        }
+    }
+}
+
+/// One attempt to read, build and activate a configuration. It runs on a thread of its own: with 100,000 mounts it takes
+/// seconds, and requests would wait.
+struct Attempt {
+    path: PathBuf,
+    in_use: Arc<ActiveConfig>,
+    /// Closed when the configuration is not wanted any more.
+    wanted: oneshot::Sender<()>,
+}
+
+/// The result of an [`Attempt`], and the digests of the files that it depends on.
+struct Tried {
+    digests: Digests,
+    outcome: Result<(Applied, Retired), Vec<String>>,
+}
+
+impl Attempt {
+    async fn run(self) -> Tried {
+        let Reading { loaded, digests } = Reading::of(&self.path);
+        let before = self.in_use.snapshot();
+        let mut tried = digests.clone();
         // As long as it is active, the files of the old configuration are checked as well.
-        self.tried.keep(&before.digests);
+        tried.keep(&before.digests);
+        match self.build(loaded, digests, &before).await {
+            Ok((applied, snapshot)) if !self.wanted.is_closed() => Tried {
+                digests: snapshot.digests.clone(),
+                outcome: Ok((applied, self.in_use.replace(snapshot))),
+            },
+            Ok(_) => Tried {
+                digests: tried,
+                outcome: Err(vec!["the gateway is stopping".to_owned()]),
+            },
+            Err(problems) => Tried {
+                digests: tried,
+                outcome: Err(problems),
+            },
+        }
+    }
+
+    async fn build(
+        &self,
+        loaded: Result<Loaded, Problems>,
+        digests: Digests,
+        before: &Snapshot,
+    ) -> Result<(Applied, Snapshot), Vec<String>> {
         let loaded = loaded.map_err(|problems: Problems| lines(&problems.errors))?;
         let Loaded {
             mut config,
@@ -130,7 +201,7 @@ impl Reloader {
             files: files.map(PathBuf::from).collect(),
             warnings: lines(&warnings),
         };
-        let snapshot = Snapshot::build(&self.in_use.lasting, config, digests, Some(&before)).await;
+        let snapshot = Snapshot::build(&self.in_use.lasting, config, digests, Some(before)).await;
         let snapshot = match snapshot {
             Ok(snapshot) => snapshot.with_sound_keys().await,
             Err(unbuilt) => Err(unbuilt),
@@ -142,12 +213,9 @@ impl Reloader {
             let problems = unbuilt.map(|part| origin.problem(&part.key, part.message).to_string());
             problems.collect::<Vec<_>>()
         })?;
-        let left = left_behind(&self.in_use.lasting.batches, &before, &snapshot);
+        let left = left_behind(&self.in_use.lasting.batches, before, &snapshot);
         applied.warnings.extend(left);
-        self.tried = snapshot.digests.clone();
-        self.in_use.replace(snapshot);
-        self.in_use.snapshot().read_key_files().await;
-        Ok(applied)
+        Ok((applied, snapshot))
     }
 }
 

@@ -5,10 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::build::{self, BuildError};
 use crate::app::process::ProcessState;
+use crate::auth::access::Rules;
 use crate::auth::keys::{Issuer, Keys};
 use crate::backend::Backend;
 use crate::backend::endpoints::health;
@@ -21,39 +20,58 @@ use crate::layer::share::Sharing;
 use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
+use crate::util::worker;
 
 /// The state that another configuration replaces.
 pub(super) struct Snapshot {
-    pub(super) config: Config,
+    pub(super) config: Arc<Config>,
     /// The digests of the files that the configuration names.
     pub(super) digests: Digests,
     pub(super) world: Arc<RoutingSnapshot>,
     pub(super) keys: Arc<Keys>,
     verifier: Arc<Verifier>,
     rates: Option<Arc<Rates>>,
+    rules: Option<Arc<Rules>>,
     pub(super) spans: Option<Spans>,
     pub(super) stack: Stack,
     pub(super) serving: Serving,
     pub(super) serving_admin: Serving,
 }
 
+/// The large parts of a snapshot that has been replaced. Connections and requests still use them, and the last one would
+/// drop them on its worker: with 100,000 mounts that takes longer than a request may wait.
+pub(super) struct Retired {
+    world: Arc<RoutingSnapshot>,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Retired {
+    /// True if nothing else uses the parts.
+    pub(super) fn is_unused(&self) -> bool {
+        let rules = self.rules.as_ref();
+        Arc::strong_count(&self.world) == 1
+            && rules.is_none_or(|rules| Arc::strong_count(rules) == 1)
+    }
+}
+
 impl Snapshot {
     /// Builds everything in `config`; contacts no other system and starts no task. Parts that have not changed since
-    /// `before` are taken from there.
+    /// `before` are taken from there. A gateway that serves must not build on a worker.
     pub(super) async fn build(
         lasting: &ProcessState,
         config: Config,
         digests: Digests,
         before: Option<&Self>,
     ) -> Result<Self, Vec<BuildError>> {
+        debug_assert!(before.is_none() || !worker::is_one(), "requests would wait");
         let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
         let metrics = &lasting.metrics;
-        let old_world = before.map(|before| (&before.config, &*before.world));
+        let old_world = before.map(|before| (&*before.config, &*before.world));
         let identities = lasting.batches.identities();
         let world = build::world(&config, metrics, identities, old_world, same).await;
-        let old_serving = before.map(|before| (&before.config, &before.serving));
+        let old_serving = before.map(|before| (&*before.config, &before.serving));
         let tls = build::tls(&config, old_serving, same);
-        let old_admin = before.map(|before| (&before.config, &before.serving_admin));
+        let old_admin = before.map(|before| (&*before.config, &before.serving_admin));
         let tls = tls.and_then(|tls| Ok((tls, build::admin_tls(&config, old_admin, same)?)));
         let keys = match before {
             Some(before) => {
@@ -90,6 +108,7 @@ impl Snapshot {
                 json_body: config.limits.json_body,
             })
         });
+        let rules = build::rules(&config)?;
         let parts = stack::Parts {
             sharing,
             requests: Arc::clone(metrics.requests()),
@@ -99,18 +118,19 @@ impl Snapshot {
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),
             context: build::context(&config),
-            rules: build::rules(&config)?,
+            rules: rules.clone(),
         };
         Ok(Self {
             stack: stack::stack(parts, gateway),
             serving: build::serving(&config, metrics, tls),
             serving_admin: build::serving_admin(&config, metrics, admin_tls),
-            config,
+            config: Arc::new(config),
             digests,
             world,
             keys,
             verifier,
             rates,
+            rules,
             spans,
         })
     }
@@ -156,9 +176,12 @@ impl Snapshot {
         backends.any(|known| Arc::ptr_eq(known, backend))
     }
 
-    /// The configuration as operators may see it.
-    pub(super) fn redacted(&self) -> Value {
-        self.config.redacted()
+    /// Returns the parts that are dropped only when nothing uses them any more.
+    pub(super) fn retire(&self) -> Retired {
+        Retired {
+            world: Arc::clone(&self.world),
+            rules: self.rules.clone(),
+        }
     }
 }
 

@@ -3,11 +3,17 @@
 //! Each has a scheduler of its own: nothing that a request does wakes or waits for another processor.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 
+use crate::metrics::Metrics;
 use crate::util::worker;
+
+/// The time between two looks at whether a worker is late.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The worker threads. The first is the thread that made them, as long as it is in [`Workers::block_on`].
 pub(super) struct Workers {
@@ -54,12 +60,27 @@ impl Workers {
 
     /// Runs `main` on this thread, besides the connections that it serves.
     pub(super) fn block_on<T>(&self, main: impl Future<Output = T>) -> T {
+        worker::become_one(0);
         self.first.block_on(main)
     }
 
     /// Ends the workers, without waiting for what still runs.
     pub(super) fn end(self) {
         self.first.shutdown_background();
+    }
+}
+
+/// Measures on each worker how late its timers fire, until the process ends.
+pub(super) fn watch_stalls(workers: &[Handle], metrics: &Metrics) {
+    for worker in workers {
+        let stalls = metrics.worker_stall().clone();
+        worker.spawn(async move {
+            loop {
+                let due = Instant::now() + LOOK_EVERY;
+                sleep_until(due).await;
+                stalls.observe(due.elapsed().as_secs_f64());
+            }
+        });
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::batch_log::{LogAddress, SCHEMA, log_address, schema_name};
 use super::keys::{Keys, Section};
-use super::kind::{choice, duration, flag, maybe, secret, shaped, table, whole};
+use super::kind::{choice, duration, flag, maybe, secret, shaped, size, table, whole};
 use super::{ClientTls, Gateways, Secret};
 
 /// The words for what a gateway does that has lost its log.
@@ -42,6 +42,8 @@ pub struct BatchConfig {
     pub create_folder: bool,
     /// The most entries in one batch.
     pub max_entries: usize,
+    /// The most requests of batches to one catalog at a time.
+    pub in_flight: usize,
     /// The time that a batch, or a change that meets one, waits for a table's lock.
     pub lock_timeout: Duration,
     /// The time that the catalogs have to create the versions of one batch.
@@ -54,6 +56,8 @@ pub struct BatchConfig {
     pub slot_cooldown: Duration,
     /// The time for which the outcome of a batch is remembered for a repeated request.
     pub remember_outcomes: Duration,
+    /// The most bytes of outcomes in memory. Others are read from the log.
+    pub outcome_memory: usize,
 }
 
 impl Default for BatchConfig {
@@ -68,11 +72,13 @@ impl Default for BatchConfig {
             gateways: None,
             create_folder: false,
             max_entries: 1000,
+            in_flight: 32,
             lock_timeout: Duration::from_secs(10),
             prepare_timeout: Duration::from_secs(20),
             undone_rest: Duration::from_millis(500),
             slot_cooldown: Duration::from_secs(60),
             remember_outcomes: Duration::from_secs(24 * 3600),
+            outcome_memory: 64 << 20,
         }
     }
 }
@@ -140,6 +146,12 @@ impl Section for BatchConfig {
             "Entries in one batch, at most.",
         );
         keys.key(
+            "in_flight",
+            &mut self.in_flight,
+            whole(1, 4096),
+            "Requests of batches to one catalog at a time, at most. Over HTTP/1.1 each has a connection.",
+        );
+        keys.key(
             "lock_timeout",
             &mut self.lock_timeout,
             wait(),
@@ -168,6 +180,12 @@ impl Section for BatchConfig {
             &mut self.remember_outcomes,
             keep(),
             "How long the outcome of a batch is remembered for a repeated request.",
+        );
+        keys.key(
+            "outcome_memory",
+            &mut self.outcome_memory,
+            size(1 << 20, 16 << 30),
+            "Memory for outcomes. Those for which there is no room are read from the log.",
         );
     }
 }

@@ -19,7 +19,24 @@ pub struct Telemetry {
     /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None` for no
     /// traces.
     pub otlp: Option<Uri>,
+    /// The labels of the histograms of catalogs; `None` for those that the number of backends allows.
+    pub histograms: Option<Histograms>,
 }
+
+/// `telemetry.histograms`: the labels of `nsgate_upstream_duration_seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Histograms {
+    /// One histogram for each operation.
+    Operation,
+    /// One histogram for each backend.
+    Backend,
+    /// One histogram for each operation of each backend.
+    Both,
+}
+
+/// The most backends with which [`Histograms::Both`] is the default. A histogram has 20 series: with 50 backends and 10
+/// operations these are 10,000.
+const MOST_WITH_BOTH: usize = 50;
 
 /// `telemetry.log`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +68,20 @@ impl Default for Telemetry {
             access_log: true,
             access_log_context: Vec::new(),
             otlp: None,
+            histograms: None,
         }
+    }
+}
+
+impl Telemetry {
+    /// Returns the labels of the histograms of catalogs, for this number of backends.
+    pub fn histograms(&self, backends: usize) -> Histograms {
+        let default = if backends <= MOST_WITH_BOTH {
+            Histograms::Both
+        } else {
+            Histograms::Operation
+        };
+        self.histograms.unwrap_or(default)
     }
 }
 
@@ -62,6 +92,12 @@ const LEVELS: [(&str, LogLevel); 5] = [
     ("info", LogLevel::Info),
     ("debug", LogLevel::Debug),
     ("trace", LogLevel::Trace),
+];
+
+const HISTOGRAMS: [(&str, Histograms); 3] = [
+    ("operation", Histograms::Operation),
+    ("backend", Histograms::Backend),
+    ("both", Histograms::Both),
 ];
 
 impl Section for Telemetry {
@@ -99,6 +135,12 @@ impl Section for Telemetry {
             &mut self.otlp,
             maybe(collector()),
             "The collector that traces go to (OTLP over HTTP, cargo feature `otlp`).",
+        );
+        keys.key(
+            "histograms",
+            &mut self.histograms,
+            maybe(choice(&HISTOGRAMS)),
+            "The labels of nsgate_upstream_duration_seconds. Default: both, or operation with more than 50 backends.",
         );
     }
 }

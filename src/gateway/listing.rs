@@ -3,9 +3,12 @@
 //! The tree is the union of the mounts. A catalog that does not answer fails the listing; what it
 //! would have listed is never silently missing.
 
+mod answers;
 mod cut;
 mod gather;
 mod merge;
+mod paged;
+mod spelling;
 mod token;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -13,8 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::Response;
 
 use crate::auth::access::Rights;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest};
@@ -27,11 +29,14 @@ use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::query::Query;
-use crate::protocol::rename::is_unfinished;
 use crate::request::origin::Origin;
 use crate::route::{Mount, Table};
+use answers::{json, lacks_namespace, pass};
 use cut::PageRequest;
-use gather::{Budget, ListingError, everything};
+use gather::{Budget, ListingError, in_steps};
+use paged::{Segment, Spelling as _};
+use spelling::{Level, Tree};
+use token::{Place, Position};
 
 /// The catalogs to list, by the index of a mount's backend.
 pub trait Catalogs: Sync {
@@ -170,43 +175,58 @@ async fn level<C: Catalogs + ?Sized>(
     })
 }
 
+/// The key of the segment of names that lead to mounts, and of that of the catalog that owns the level. The first is
+/// first in the order of keys.
+const MOUNTS: &str = "";
+const OWNER: &str = "owner";
+
 async fn namespaces<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
     request: &Request<'_>,
 ) -> Result<Response<Body>, ListingError> {
     let cut = PageRequest::of(request)?;
-    let listed = one_level(routes, catalogs, request, &cut).await?;
-    let mut all = merge::namespaces(routes, request.id, listed);
-    request.retain(&mut all, Rights::show);
-    Ok(cut.respond(all))
-}
-
-/// Returns the names that the owner of the level lists there.
-async fn one_level<C: Catalogs + ?Sized>(
-    routes: &Table,
-    catalogs: &C,
-    request: &Request<'_>,
-    cut: &PageRequest<'_>,
-) -> Result<Vec<String>, ListingError> {
-    let Some(owner) = routes.find(request.id) else {
-        return Ok(Vec::new());
+    let level = Level {
+        routes,
+        request,
+        leading: routes.next_names_below(request.id),
+        hidden: &|| Some(HashSet::new()),
     };
-    // The caller may see none of the names that the owner would list.
-    if !request.concerns_owner(routes, owner, request.id) {
-        return Ok(Vec::new());
-    }
-    let there = owner.to_catalog(request.id);
-    let ask = request.ask(there, cut.filters.clone(), None);
-    match everything(catalogs, owner, ask, &Budget::new()).await {
-        // The namespace exists nevertheless: a mount is below it.
-        Err(ListingError::Refused(answer))
-            if lacks_namespace(&answer) && routes.below(request.id).next().is_some() =>
-        {
-            Ok(Vec::new())
+    let leading = level.leading.iter().map(|name| (*name).to_owned());
+    let mut leading = request.retain(leading.collect(), Rights::show);
+    let owner = request.owner(routes, &cut);
+    if cut.is_all() {
+        if let Some(owner) = &owner {
+            let listed = owner.everything(catalogs, &Budget::new()).await?;
+            leading.extend(in_steps(listed, |listed| Ok(level.shown(listed))).await?);
         }
-        other => other,
+        return Ok(cut.respond(leading, None).await?);
     }
+    let from = cut.from.as_ref().filter(|from| from.segment != MOUNTS);
+    if from.is_some() {
+        leading.clear();
+    } else if let Some(last) = cut.from.as_ref().and_then(|from| from.place.last.as_ref()) {
+        leading.retain(|name| name > last);
+    }
+    let limit = cut.limit.unwrap_or(usize::MAX);
+    let more = leading.len() > limit || leading.len() == limit && owner.is_some();
+    if more && limit > 0 {
+        leading.truncate(limit);
+        let place = Place {
+            last: leading.last().cloned(),
+            ..Place::default()
+        };
+        let segment = MOUNTS.to_owned();
+        return Ok(cut
+            .respond(leading, Some(Position { segment, place }))
+            .await?);
+    }
+    leading.truncate(limit);
+    let limit = cut.limit.map(|limit| limit - leading.len());
+    let page = paged::page(catalogs, owner.as_slice(), from, limit, &level).await?;
+    let (names, next) = page.ok_or_else(|| ListingError::Error(unsettled()))?;
+    leading.extend(names);
+    Ok(cut.respond(leading, next).await?)
 }
 
 async fn tables<C: Catalogs + ?Sized>(
@@ -223,20 +243,31 @@ async fn tables<C: Catalogs + ?Sized>(
             table.backend == **backend && table.table.parent().as_ref() == Some(there)
         })
     };
+    let Some(owner) = request.owner(routes, &cut) else {
+        return Ok(cut.respond(Vec::new(), None).await?);
+    };
     for _ in 0..ROUNDS {
         let since = names.moment();
-        let mut listed = one_level(routes, catalogs, request, &cut).await?;
-        let Some(hidden) = names.hidden_in(since, in_scope) else {
+        let level = Level {
+            routes,
+            request,
+            leading: BTreeSet::new(),
+            hidden: &|| names.hidden_in(since, in_scope),
+        };
+        if !cut.is_all() {
+            let (segments, from) = (std::slice::from_ref(&owner), cut.from.as_ref());
+            match paged::page(catalogs, segments, from, cut.limit, &level).await? {
+                Some((names, next)) => return Ok(cut.respond(names, next).await?),
+                None => continue,
+            }
+        }
+        let listed = owner.everything(catalogs, &Budget::new()).await?;
+        let Some(hidden) = level.hidden() else {
             continue;
         };
-        if !hidden.is_empty() {
-            let hidden: HashSet<_> = hidden.iter().filter_map(|key| key.table.last()).collect();
-            listed.retain(|name| !hidden.contains(&**name));
-        }
-        listed.retain(|name| !is_unfinished(name));
-        let mut all = merge::tables(routes, request.id, listed);
-        request.retain(&mut all, Rights::read);
-        return Ok(cut.respond(all));
+        let spell = |listed| level.spell(&owner, &hidden, listed);
+        let all = in_steps(listed, spell).await?;
+        return Ok(cut.respond(all, None).await?);
     }
     Err(ListingError::Error(unsettled()))
 }
@@ -251,44 +282,53 @@ async fn all_tables<C: Catalogs + ?Sized>(
 ) -> Result<Response<Body>, ListingError> {
     let cut = PageRequest::of(request)?;
     let mut mounts: BTreeMap<usize, Vec<&Mount>> = BTreeMap::new();
-    let rights = request.rights.as_ref();
     for mount in routes.mounts() {
         // A catalog that has nothing for the caller may be down, and must not fail the listing.
         if request.concerns_owner(routes, mount, &mount.namespace) {
             mounts.entry(mount.backend).or_default().push(mount);
         }
     }
-    let is_shown = |here: &Identifier| rights.is_none_or(|rights| rights.read(here));
     let mut query = cut.filters.clone();
     query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
+    let segments = mounts.values().map(|mounts| Segment {
+        key: mounts[0].namespace.to_string(),
+        mount: mounts[0],
+        ask: request.ask(Identifier::root(), query.clone(), None),
+        may_lack: false,
+    });
+    let mut segments: Vec<_> = segments.collect();
+    segments.sort_by(|one, other| one.key.cmp(&other.key));
     for _ in 0..ROUNDS {
         let since = names.moment();
+        let tree = Tree {
+            routes,
+            request,
+            mounts: &mounts,
+            delimiter: &cut.scope.delimiter,
+            identity: &|mount| catalogs.identity(mount),
+            hidden: &|| names.hidden_in(since, |_| true),
+        };
+        if !cut.is_all() {
+            let from = cut.from.as_ref();
+            match paged::page(catalogs, &segments, from, cut.limit, &tree).await? {
+                Some((names, next)) => return Ok(cut.respond(names, next).await?),
+                None => continue,
+            }
+        }
         let budget = Budget::new();
-        let asked = mounts.values().map(|mounts| {
-            let ask = request.ask(Identifier::root(), query.clone(), None);
-            everything(catalogs, mounts[0], ask, &budget)
-        });
+        let asked = segments
+            .iter()
+            .map(|segment| segment.everything(catalogs, &budget));
         let listed = join_all(asked).await;
-        let Some(hidden) = names.hidden_in(since, |_| true) else {
+        let Some(hidden) = tree.hidden() else {
             continue;
         };
-        let mut all = BTreeSet::new();
-        for (mounts, listed) in mounts.values().zip(listed) {
-            let backend = catalogs.identity(mounts[0]);
-            let is_hidden = |there: &Identifier| {
-                let hides = |table| {
-                    let backend = Arc::clone(backend);
-                    hidden.contains(&TableKey { backend, table })
-                };
-                there.last().is_some_and(is_unfinished)
-                    || (!hidden.is_empty() && hides(there.clone()))
-            };
-            let delimiter = &cut.scope.delimiter;
-            let spelled =
-                merge::all_tables(routes, mounts, &listed?, delimiter, is_hidden, is_shown);
-            all.extend(spelled.map_err(Error::from)?);
+        let mut all = Vec::new();
+        for (segment, listed) in segments.iter().zip(listed) {
+            let spell = |listed| tree.spell(segment, &hidden, listed);
+            all.extend(in_steps(listed?, spell).await?);
         }
-        return Ok(cut.respond(all));
+        return Ok(cut.respond(all, None).await?);
     }
     Err(ListingError::Error(unsettled()))
 }
@@ -303,12 +343,30 @@ impl Request<'_> {
         let rights = self.rights.as_ref();
         rights.is_none_or(|rights| rights.show_in(level, serves))
     }
+
     /// Retains only the names right below the route's identifier that the caller may see.
-    fn retain(&self, names: &mut BTreeSet<String>, sees: impl Fn(&Rights, &Identifier) -> bool) {
+    fn retain(
+        &self,
+        mut names: Vec<String>,
+        sees: impl Fn(&Rights, &Identifier) -> bool,
+    ) -> Vec<String> {
         if let Some(rights) = &self.rights {
             // A name that is not valid in an identifier cannot be requested, and no rule can cover it.
             names.retain(|name| self.id.join(name).is_ok_and(|id| sees(rights, &id)));
         }
+        names
+    }
+
+    /// Returns the names of the level that its owner lists; `None` if the caller may see none of them.
+    fn owner<'a>(&self, routes: &'a Table, cut: &PageRequest<'_>) -> Option<Segment<'a>> {
+        let owner = routes.find(self.id)?;
+        let is_seen = self.concerns_owner(routes, owner, self.id);
+        is_seen.then(|| Segment {
+            key: OWNER.to_owned(),
+            mount: owner,
+            ask: self.ask(owner.to_catalog(self.id), cut.filters.clone(), None),
+            may_lack: routes.below(self.id).next().is_some(),
+        })
     }
 
     fn ask(
@@ -328,43 +386,6 @@ impl Request<'_> {
             timeout: None,
         }
     }
-}
-
-/// True if a catalog answers that it has no such namespace. Any other 404 has another meaning.
-fn lacks_namespace(answer: &InternalAnswer) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Refusal {
-        code: u64,
-    }
-    answer.status == StatusCode::NOT_FOUND
-        && serde_json::from_slice(&answer.body)
-            .is_ok_and(|Refusal { code }| Code::from_number(code) == Some(Code::NamespaceNotFound))
-}
-
-/// Returns a catalog's own answer as the response.
-fn pass(answer: InternalAnswer) -> Response<Body> {
-    const PASSED: [HeaderName; 4] = [
-        // Some catalogs compress although the request forbids it.
-        CONTENT_ENCODING,
-        CONTENT_TYPE,
-        RETRY_AFTER,
-        WWW_AUTHENTICATE,
-    ];
-    let mut response = Response::new(Body::full(answer.body));
-    *response.status_mut() = answer.status;
-    for name in PASSED {
-        if let Some(value) = answer.headers.get(&name) {
-            response.headers_mut().insert(name, value.clone());
-        }
-    }
-    response
-}
-
-fn json(body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::full(body));
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The counters of one backend.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounter, IntGauge};
+use prometheus::{IntCounter, IntGauge};
 
 use super::families::Families;
-use super::shards::{Shards, lock};
 use super::share::BackendCounters;
-use super::timings::Timings;
+use super::upstream::Upstream;
 use crate::protocol::operation::Operation;
 
 /// The counters of one backend.
@@ -17,20 +16,18 @@ pub struct Backend {
     up: IntGauge,
     breaker_open: IntGauge,
     retries: IntCounter,
-    upstream: HistogramVec,
-    timings: Shards<Mutex<Timings>>,
+    upstream: Upstream,
     pub(super) share: BackendCounters,
 }
 
 impl Backend {
-    pub(super) fn new(name: Arc<str>, families: &Families) -> Self {
+    pub(super) fn new(name: Arc<str>, families: &Families, upstream: &Upstream) -> Self {
         let label = [&*name];
         Self {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
             retries: families.backend_retries.with_label_values(&label),
-            upstream: families.upstream_duration.clone(),
-            timings: Shards::default(),
+            upstream: upstream.of_backend(),
             share: BackendCounters::new(Arc::clone(&name), families),
             name,
         }
@@ -56,15 +53,26 @@ impl Backend {
 
     /// Records the time from sending a request to the response's headers, or to the failure.
     pub fn asked(&self, operation: Operation, took: Duration) {
-        let took = took.as_secs_f64();
-        lock(self.timings.own().0).add(Some(operation), took, &self.upstream, &[&self.name]);
+        self.share.count_sent();
+        self.upstream.add(operation, &self.name, took.as_secs_f64());
     }
 
     /// Adds up the counts of all threads.
     pub(super) fn gather(&self) {
-        for timings in self.timings.all() {
-            lock(timings).flush();
+        if self.upstream.is_own() {
+            self.upstream.gather();
         }
         self.share.gather();
+    }
+
+    /// Removes all series of the backend. Requests that it still serves are not counted.
+    pub(super) fn remove(&self, families: &Families) {
+        let label = [&*self.name];
+        // A removal fails if there is no such series, and then there is nothing to remove.
+        let _ = families.backend_up.remove_label_values(&label);
+        let _ = families.breaker_open.remove_label_values(&label);
+        let _ = families.backend_retries.remove_label_values(&label);
+        self.upstream.remove(&self.name);
+        self.share.remove(families);
     }
 }

@@ -14,16 +14,22 @@ const SECONDS: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 600.0,
 ];
+/// The buckets of stalls. Timers have a resolution of 1 ms.
+const STALLS: [f64; 11] = [
+    0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+];
 const ENTRIES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0];
 
 pub(super) struct Families {
     pub(super) requests: IntCounterVec,
     pub(super) request_duration: HistogramVec,
     pub(super) upstream_duration: HistogramVec,
+    pub(super) upstream_requests: IntCounterVec,
     pub(super) in_flight: IntGauge,
     pub(super) request_bytes: IntCounterVec,
     pub(super) response_bytes: IntCounterVec,
     pub(super) connections: IntGauge,
+    pub(super) worker_stall: Histogram,
     pub(super) authentication_failures: IntCounterVec,
     pub(super) token_cache: IntCounterVec,
     pub(super) key_refreshes: IntCounterVec,
@@ -56,7 +62,7 @@ pub(super) struct Families {
 }
 
 impl Families {
-    pub(super) fn register(registry: &Registry) -> Self {
+    pub(super) fn register(registry: &Registry, upstream: &[&str]) -> Self {
         let new = Register(registry, RefCell::default());
         new.gauges(
             "nsgate_build_info",
@@ -80,7 +86,12 @@ impl Families {
             upstream_duration: new.seconds(
                 "nsgate_upstream_duration_seconds",
                 "Seconds from sending a request to a catalog to its response headers, or until the gateway or the client gave up.",
-                &["operation", "backend"],
+                upstream,
+            ),
+            upstream_requests: new.counters(
+                "nsgate_upstream_requests_total",
+                "Requests sent to a catalog, those of the gateway included.",
+                &["backend"],
             ),
             in_flight: new.gauge(
                 "nsgate_requests_in_flight",
@@ -97,6 +108,11 @@ impl Families {
                 &["backend"],
             ),
             connections: new.gauge("nsgate_connections", "Open client connections."),
+            worker_stall: new.histogram(
+                "nsgate_worker_stall_seconds",
+                "Seconds that a worker was late for a timer, 50 times a second: its requests wait as long.",
+                &STALLS,
+            ),
             authentication_failures: new.counters(
                 "nsgate_authentication_failures_total",
                 "Requests refused because of their token.",

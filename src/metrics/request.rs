@@ -72,7 +72,9 @@ impl Requests {
         let (tally, writer) = self.tallies.own();
         tally.ended.add(1, writer);
         let took = request.took.as_secs_f64();
-        lock(&tally.durations).add(request.operation, took, &self.durations, &[]);
+        lock(&tally.durations).add(request.operation, took, |operation| {
+            self.durations.with_label_values(&[operation])
+        });
         let share = request
             .backend
             .map_or(&self.alone, |backend| &backend.share);

@@ -62,6 +62,10 @@ const PING_EVERY: Duration = Duration::from_secs(60);
 /// costs more system calls for a body that streams, a larger one more memory for clients that do not read.
 const READ_AHEAD: usize = 256 << 10;
 
+/// The most bytes that are read and discarded of a request whose response came before its end. A client that sends its
+/// whole request before it reads the response gets the response if less is missing.
+const MOST_DISCARDED: usize = 16 << 20;
+
 /// The HTTP settings for the connections of one listener.
 #[derive(Clone)]
 pub struct Protocols {
@@ -184,10 +188,14 @@ impl Protocols {
             let mut waker = wakers::TaskWaker::default();
             let rests =
                 poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
-            if !rests? {
+            let rests = rests?;
+            let parts = connection.into_parts();
+            if !rests {
+                if pulse.has_unread() {
+                    discard_rest(parts.io.into_inner(), pulse).await;
+                }
                 return Ok(());
             }
-            let parts = connection.into_parts();
             (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
             if start.is_empty() {
                 // Even an empty `Bytes` keeps hyper's buffer alive.
@@ -220,6 +228,30 @@ impl Protocols {
     }
 }
 
+/// Reads and discards what a client still sends of a request that has its response. A connection that is closed with
+/// unread bytes is reset, and the reset can reach the client before it has read the response. Ends with the client, at
+/// an order to finish, after [`MOST_DISCARDED`] bytes, or when the listener ends the connection: to the listener, these
+/// bytes are headers that are not complete.
+async fn discard_rest<T>(mut stream: T, pulse: &ConnectionState)
+where
+    T: AsyncRead + Unpin,
+{
+    let mut left = MOST_DISCARDED;
+    while left > 0 {
+        let read = poll_fn(|cx| {
+            if pulse.should_finish() {
+                return Poll::Ready(None);
+            }
+            direct::poll_read(&mut stream, cx).map(Result::ok)
+        });
+        let Some(read) = read.await.filter(|read| !read.is_empty()) else {
+            return;
+        };
+        pulse.on_read();
+        left = left.saturating_sub(read.len());
+    }
+}
+
 /// Polls hyper's connection until it is over or cannot be read any further. Returns true if only the buffers are to be
 /// released, and false if the connection is over.
 fn poll_http1<I, B, S>(
@@ -242,7 +274,8 @@ where
     }
     // After any activity there may be bytes that hyper has not read, or the rest of a body; hyper would close the
     // connection.
-    if pulse.should_rest() && pulse.activity() == activity {
+    // A connection that closes after an unread request has nothing to rest for, and hyper would cut the request off.
+    if pulse.should_rest() && pulse.activity() == activity && !pulse.has_unread() {
         // hyper knows best whether the connection is idle. If it is, it ends at once, with nothing left to write. If it
         // is not, the request being served becomes the last.
         connection.as_mut().graceful_shutdown();

@@ -32,7 +32,7 @@ pin_project! {
         inner: F,
         serving: Option<Serving>,
         http1: bool,
-        // The unread rest of the request's body, if that is small.
+        // The unread rest of the request's body.
         rest: Option<Leftover>,
         // The response, while that rest is read.
         answer: Option<Box<Response<Body>>>,
@@ -78,13 +78,7 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
-        let (head, body) = request.into_parts();
-        let (body, rest) = if http1 {
-            (Body::incoming(body), None)
-        } else {
-            Leftover::of(body)
-        };
-        let mut request = Request::from_parts(head, body);
+        let (mut request, rest) = Leftover::of(request);
         if malformed.is_some() {
             RequestContext::more(request.extensions_mut()).malformed = malformed;
         }
@@ -137,14 +131,21 @@ where
                 response
             }
         };
-        if let Some(rest) = this.rest
-            && rest.poll_over(cx).is_pending()
-        {
-            *this.answer = Some(Box::new(response));
-            return Poll::Pending;
-        }
+        let is_read = match this.rest.as_ref().map(|rest| rest.poll_over(cx)) {
+            None => true,
+            Some(Poll::Ready(is_read)) => is_read,
+            Some(Poll::Pending) => {
+                *this.answer = Some(Box::new(response));
+                return Poll::Pending;
+            }
+        };
         let serving = this.serving.take();
-        if *this.http1 && serving.as_ref().is_some_and(Serving::is_last) {
+        let mut closes = serving.as_ref().is_some_and(Serving::is_last);
+        if !is_read && let Some(serving) = &serving {
+            serving.pulse().leave_unread();
+            closes = true;
+        }
+        if *this.http1 && closes {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }

@@ -22,6 +22,8 @@ pub struct ConnectionState {
     blocked: AtomicBool,
     /// True at the moment when the buffers are being released.
     resting: AtomicBool,
+    /// True if a response was given before its request was read.
+    unread: AtomicBool,
     last: AtomicBool,
     rest: AtomicBool,
     finish: AtomicBool,
@@ -89,6 +91,7 @@ impl ConnectionState {
             activity: AtomicU32::new(0),
             blocked: AtomicBool::new(false),
             resting: AtomicBool::new(false),
+            unread: AtomicBool::new(false),
             last: AtomicBool::new(false),
             rest: AtomicBool::new(false),
             finish: AtomicBool::new(false),
@@ -209,6 +212,16 @@ impl ConnectionState {
     /// True if the end of hyper's connection is not the end of the client's.
     pub(in crate::server) fn is_resting(&self) -> bool {
         self.resting.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a response is given although its request's body is not read to the end.
+    pub(in crate::server) fn leave_unread(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the client may still be sending a request that has its response.
+    pub(in crate::server) fn has_unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
     }
 
     /// True if the client is to be told to send no more requests.

@@ -10,6 +10,7 @@ static COUNT: OnceLock<usize> = OnceLock::new();
 
 thread_local! {
     static INDEX: Cell<usize> = const { Cell::new(0) };
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets the number of workers, before there are any. Only the first call counts.
@@ -25,6 +26,12 @@ pub fn count() -> usize {
 /// Makes this thread the worker with that number, from 0.
 pub fn become_one(index: usize) {
     INDEX.set(index);
+    IS_WORKER.set(true);
+}
+
+/// True if this thread is a worker: then requests wait for what runs on it.
+pub fn is_one() -> bool {
+    IS_WORKER.get()
 }
 
 /// The number of the worker that this thread is; 0 for a thread that is none.

@@ -1,8 +1,9 @@
 //! The outcomes of batches, for repeated requests and for `transaction/{id}/describe`.
 //!
-//! The latest are in memory. All others are read from the log on demand: a request with a key that is not in memory
-//! is the first only if the log does not know the key either.
+//! The latest are in memory, as many as `batch.outcome_memory` has room for. All others are read from the log on demand: a
+//! request with a key that is not in memory is the first only if the log does not know the key either.
 
+mod kept;
 mod outcome;
 mod request_key;
 
@@ -12,17 +13,14 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
-use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
 use crate::batch::TableKey;
 use crate::batch::log::{BatchId, Log, LogError, Record};
 use crate::batch::run::WallClock;
+use kept::KeptOutcomes;
 pub use outcome::{BatchAnswer, Outcome};
 pub use request_key::{Fingerprint, RequestKey};
-
-/// The most finished batches that are in memory; the least used are removed first.
-pub const REMEMBERED: usize = 100_000;
 
 /// The way in which a request for a batch continues.
 pub enum Admission {
@@ -41,11 +39,11 @@ pub struct Outcomes {
     /// The batches that are not answered, by request.
     running: DashMap<String, KeySlot>,
     /// The batches that are answered, by request.
-    finished: Cache<String, Arc<Outcome>>,
+    finished: KeptOutcomes<String>,
     /// The batches that are not decided, by id.
     undecided: DashMap<BatchId, Arc<Outcome>>,
     /// The batches that are decided, by id.
-    decided: Cache<BatchId, Arc<Outcome>>,
+    decided: KeptOutcomes<BatchId>,
     /// The number of milliseconds for which finished batches are remembered.
     remember: AtomicU64,
 }
@@ -75,22 +73,30 @@ struct Lookup<'a> {
 }
 
 impl Outcomes {
-    /// Returns the outcomes of a log; finished batches are remembered for `remember`.
-    pub fn new(log: Arc<dyn Log>, clock: WallClock, remember: Duration) -> Self {
+    /// Returns the outcomes of a log; finished batches are remembered for `remember`, and take at most `memory` bytes.
+    pub fn new(log: Arc<dyn Log>, clock: WallClock, (remember, memory): (Duration, usize)) -> Self {
         Self {
             log,
             clock,
             running: DashMap::new(),
-            finished: Cache::new(REMEMBERED),
+            finished: KeptOutcomes::new(memory / 2),
             undecided: DashMap::new(),
-            decided: Cache::new(REMEMBERED),
+            decided: KeptOutcomes::new(memory / 2),
             remember: AtomicU64::new(millis(remember)),
         }
     }
 
-    /// Sets the time for which finished batches are remembered, including those that have finished already.
-    pub fn remember_for(&self, remember: Duration) {
+    /// Sets the time for which finished batches are remembered, and their memory in bytes, also for those that have
+    /// finished already.
+    pub fn remember_for(&self, remember: Duration, memory: usize) {
         self.remember.store(millis(remember), Ordering::Relaxed);
+        self.finished.resize(memory / 2);
+        self.decided.resize(memory / 2);
+    }
+
+    /// The number of bytes that finished batches may take.
+    pub fn memory(&self) -> usize {
+        self.finished.capacity() + self.decided.capacity()
     }
 
     fn remember(&self) -> Duration {
@@ -277,8 +283,8 @@ impl Outcomes {
     /// Forgets what has been remembered for long enough, except unfinished batches.
     pub fn forget(&self, is_open: impl Fn(BatchId) -> bool) {
         let keep = |outcome: &Arc<Outcome>| self.is_fresh(outcome) || is_open(outcome.id);
-        self.finished.retain(|_, outcome| keep(outcome));
-        self.decided.retain(|_, outcome| keep(outcome));
+        self.finished.retain(keep);
+        self.decided.retain(keep);
     }
 
     /// Returns the number of batches that are running or in memory.

@@ -194,6 +194,24 @@ impl DiskLog {
         found.map_err(|cause| self.unreadable(cause))
     }
 
+    /// Reads batches with `reader`, on a thread that may wait for the disk.
+    async fn read(
+        &self,
+        reader: impl FnOnce(&Database, &mpsc::Sender<Vec<Record>>) -> Result<(), String>
+        + Send
+        + 'static,
+        each: &mut (dyn FnMut(Record) + Send),
+    ) -> Result<(), LogError> {
+        let database = self.database()?;
+        let (pages, mut read) = mpsc::channel(PAGES);
+        let reader = tokio::task::spawn_blocking(move || reader(&database, &pages));
+        while let Some(page) = read.recv().await {
+            page.into_iter().for_each(&mut *each);
+        }
+        let whole = reader.await.map_err(|error| error.to_string()).flatten();
+        whole.map_err(|cause| self.unreadable(cause))
+    }
+
     /// Returns when the write is durable.
     async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
         let stopped = || self.ended.to_error();
@@ -298,16 +316,18 @@ impl Log for DiskLog {
     }
 
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
-        Box::pin(async move {
-            let database = self.database()?;
-            let (pages, mut read) = mpsc::channel(PAGES);
-            let reader = tokio::task::spawn_blocking(move || reader::all(&database, &pages));
-            while let Some(page) = read.recv().await {
-                page.into_iter().for_each(&mut *each);
-            }
-            let whole = reader.await.map_err(|error| error.to_string()).flatten();
-            whole.map_err(|cause| self.unreadable(cause))
-        })
+        Box::pin(self.read(reader::all, each))
+    }
+
+    fn scan_needed<'a>(
+        &'a self,
+        room: usize,
+        each: &'a mut (dyn FnMut(Record) + Send),
+    ) -> Logged<'a, ()> {
+        let needed = move |database: &Database, pages: &mpsc::Sender<_>| {
+            reader::needed(database, room, pages)
+        };
+        Box::pin(self.read(needed, each))
     }
 
     fn close(&self) -> Logged<'_, ()> {

@@ -11,20 +11,34 @@ use crate::batch::fleet::Fleet;
 use crate::batch::participant::CallerContext;
 use crate::batch::plan::Plan;
 
-/// The largest number of requests in flight to one catalog, over all batches.
-const CALLS: usize = 512;
-
 /// A semaphore for each catalog, so that a catalog that hangs does not delay requests to the others.
 #[derive(Default)]
-pub(super) struct CallLimits(DashMap<Arc<str>, Arc<Semaphore>>);
+pub(super) struct CallLimits(DashMap<Arc<str>, Calls>);
+
+/// The places for requests to one catalog, over all batches.
+struct Calls {
+    most: usize,
+    places: Arc<Semaphore>,
+}
 
 impl CallLimits {
-    pub(super) fn to(&self, backend: &Arc<str>) -> Arc<Semaphore> {
-        if let Some(calls) = self.0.get(backend) {
-            return Arc::clone(&calls);
+    /// Returns the `most` places for requests to a catalog. After a reload with another number, requests that wait or run
+    /// keep the places that they were given.
+    pub(super) fn to(&self, backend: &Arc<str>, most: usize) -> Arc<Semaphore> {
+        if let Some(calls) = self.0.get(backend)
+            && calls.most == most
+        {
+            return Arc::clone(&calls.places);
         }
-        let new = || Arc::new(Semaphore::new(CALLS));
-        Arc::clone(&self.0.entry(Arc::clone(backend)).or_insert_with(new))
+        let new = || Calls {
+            most,
+            places: Arc::new(Semaphore::new(most)),
+        };
+        let mut calls = self.0.entry(Arc::clone(backend)).or_insert_with(new);
+        if calls.most != most {
+            *calls = new();
+        }
+        Arc::clone(&calls.places)
     }
 }
 

@@ -204,7 +204,8 @@ impl BatchRun {
         let together = group.map(|group| {
             let (caller, given_up) = (turn.caller.clone(), Arc::clone(&self.given_up));
             let together = &mut self.together;
-            together.create(&self.plan, entry, group, caller, given_up)
+            let most = self.coordinator.settings().in_flight;
+            together.create(&self.plan, entry, group, (caller, most), given_up)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
         let tags = self.coordinator.tags.clone();
@@ -433,13 +434,12 @@ impl BatchRun {
             self.entries[entry].retries += 1;
             pause = Some(grown.min(longest));
         }
+        let most = self.coordinator.settings().in_flight;
+        let backend = self.plan.entries[entry].backend.name();
         CallTurn {
             plan: Arc::clone(&self.plan),
             caller: self.caller_context(),
-            calls: self
-                .coordinator
-                .calls
-                .to(self.plan.entries[entry].backend.name()),
+            calls: self.coordinator.calls.to(backend, most),
             pause,
             fleet: self
                 .coordinator

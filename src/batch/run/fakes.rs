@@ -107,10 +107,10 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
 }
 
 /// A batch that creates version 2 of each table.
-pub(super) fn call(tables: [&str; 2], key: Option<&str>) -> BatchCall {
+pub(super) fn call<const N: usize>(tables: [&str; N], key: Option<&str>) -> BatchCall {
     let entry = |table: &str| json!({"id": [table], "version": 2, "manifest_path": "m", "manifest_size": 6});
-    let body = json!({"entries": tables.map(entry)}).to_string();
-    let entries = crate::protocol::batch::parse(body.as_bytes(), 2).unwrap();
+    let body = json!({"entries": tables.map(entry).to_vec()}).to_string();
+    let entries = crate::protocol::batch::parse(body.as_bytes(), N).unwrap();
     let creates = entries.entries.into_iter();
     BatchCall {
         form: Form::Create,

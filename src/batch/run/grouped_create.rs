@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use futures_util::{FutureExt, StreamExt, stream};
 
 use super::effects::unsent;
 use crate::batch::participant::{self, CallerContext, CreateOutcome};
@@ -51,13 +51,14 @@ impl GroupedCreates {
     /// Creates an entry of a group. Also returns whether the catalog has a batch-create; `None` if no request was sent.
     ///
     /// `given_up` is checked once for the whole group: the request that one entry sends is also that of the entries
-    /// whose turn comes after the batch was given up.
+    /// whose turn comes after the batch was given up. If the catalog has no batch-create, at most `most` requests are
+    /// sent at a time.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
         entry: usize,
         group: usize,
-        caller: CallerContext,
+        (caller, most): (CallerContext, usize),
         given_up: Arc<AtomicBool>,
     ) -> impl Future<Output = (CreateOutcome, Option<bool>)> + Send + 'static {
         let attempt = self.attempts[entry];
@@ -67,7 +68,7 @@ impl GroupedCreates {
             let outcome = async move {
                 let sends = !given_up.load(Ordering::Relaxed);
                 Arc::new(if sends {
-                    all(&plan, group, &caller).await
+                    all(&plan, group, &caller, most).await
                 } else {
                     none(&plan, group)
                 })
@@ -101,7 +102,7 @@ fn none(plan: &Plan, group: usize) -> Outcome {
     }
 }
 
-async fn all(plan: &Plan, group: usize, caller: &CallerContext) -> Outcome {
+async fn all(plan: &Plan, group: usize, caller: &CallerContext, most: usize) -> Outcome {
     let members = members(plan, group);
     let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
     let together = participant::create_together(&entries, caller).await;
@@ -115,7 +116,7 @@ async fn all(plan: &Plan, group: usize, caller: &CallerContext) -> Outcome {
         }
         // Some catalogs act and then refuse, so a version may exist although its own create was not sent.
         None => {
-            let created = singly(plan, &members, caller).await.into_iter();
+            let created = singly(plan, &members, caller, most).await.into_iter();
             created
                 .map(|(entry, created)| match created {
                     CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Refused(refusal)),
@@ -128,10 +129,12 @@ async fn all(plan: &Plan, group: usize, caller: &CallerContext) -> Outcome {
 }
 
 /// Sends the creates one after the other to a catalog without batch-create, in each share up to the first failure.
+/// Sends those of `most` shares at a time.
 async fn singly(
     plan: &Plan,
     members: &[usize],
     caller: &CallerContext,
+    most: usize,
 ) -> HashMap<usize, CreateOutcome> {
     let lines = plan.shape.shares.iter().map(|share| {
         let share = share.iter().filter(|entry| members.contains(*entry));
@@ -152,7 +155,9 @@ async fn singly(
             created
         }
     });
-    let lines = futures_util::future::join_all(lines).await;
+    let lines: Vec<_> = lines.collect();
+    let lines = stream::iter(lines).buffer_unordered(most.max(1));
+    let lines: Vec<Vec<_>> = lines.collect().await;
     lines.into_iter().flatten().collect()
 }
 

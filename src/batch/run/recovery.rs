@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::api::outcomes::{Outcome, Outcomes, REMEMBERED};
+use crate::batch::api::outcomes::{Outcome, Outcomes};
 use crate::batch::identities::Finder;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
@@ -15,6 +15,9 @@ use crate::batch::run::{BatchRun, Coordinator, STRAYS};
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::TableBranch;
 use stranded::StrandedBatch;
+
+/// The bytes of memory that one entry of a record takes, about.
+const ENTRY_BYTES: usize = 512;
 
 /// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
 /// its own.
@@ -29,13 +32,18 @@ pub async fn recover(
     outcomes: &Arc<Outcomes>,
     finder: &Finder<'_>,
 ) -> Result<usize, LogError> {
-    let (mut past, mut last) = (UnfinishedBatches::default(), None);
+    let mut past = UnfinishedBatches {
+        room: outcomes.memory(),
+        ..UnfinishedBatches::default()
+    };
+    let mut last = None;
     let mut sort = |mut record: Record| {
         last = Some(record.id);
         finder.name(&mut record.intent);
         past.add(record);
     };
-    coordinator.log.scan(&mut sort).await?;
+    let room = outcomes.memory();
+    coordinator.log.scan_needed(room, &mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
     }
@@ -44,9 +52,7 @@ pub async fn recover(
         coordinator.visibility.expect_strays(STRAYS);
     }
     // The outcomes of unfinished batches take precedence over all others.
-    let room = REMEMBERED.saturating_sub(past.kept.len());
-    let old = past.over.len().saturating_sub(room);
-    for record in past.over.into_iter().skip(old) {
+    for (record, _) in past.over {
         outcomes.recall(&record);
     }
     let mut unfinished = 0;
@@ -69,8 +75,11 @@ pub async fn recover(
 /// The records that are kept while a log is read. The log may be far longer than its useful part.
 #[derive(Default)]
 struct UnfinishedBatches {
-    /// The latest finished batches, as many as are remembered.
-    over: VecDeque<Record>,
+    /// The latest finished batches with the bytes that their lines take, as many as `room` is for.
+    over: VecDeque<(Record, usize)>,
+    /// The bytes of all of them.
+    held: usize,
+    room: usize,
     /// The unfinished batches.
     kept: Vec<Record>,
     /// The last committed batch that made each version that an unfinished batch had freed; `None` if there is none.
@@ -91,16 +100,30 @@ impl UnfinishedBatches {
             }
         }
         if record.ended.is_some() {
-            if self.over.len() == REMEMBERED {
-                self.over.pop_front();
+            let bytes = bytes(&record);
+            self.held += bytes;
+            self.over.push_back((record, bytes));
+            while self.held > self.room
+                && let Some((_, bytes)) = self.over.pop_front()
+            {
+                self.held -= bytes;
             }
-            return self.over.push_back(record);
+            return;
         }
         for (_, freed) in freed(&record) {
             self.made.entry(freed).or_default();
         }
         self.kept.push(record);
     }
+}
+
+/// The bytes of memory that a finished batch takes, about.
+fn bytes(record: &Record) -> usize {
+    let versions = match &record.verdict {
+        Some(Verdict::Commit(versions)) => versions.iter().map(|version| version.get().len()).sum(),
+        _ => 0,
+    };
+    size_of::<Record>() + record.intent.entries.len() * ENTRY_BYTES + versions
 }
 
 /// The entries whose versions are free again, as far as the log says, with those versions.

@@ -1,5 +1,7 @@
 //! The differences between the active configuration and a new one.
 
+use std::mem::take;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,14 +31,41 @@ impl Difference {
     /// Compares the active configuration with `wanted`, and leaves in `wanted` only what can be
     /// activated now.
     pub fn settle(in_use: &Config, wanted: &mut Config) -> Self {
-        let restart_needed = fixed(in_use, wanted);
+        // The long lists are compared as they are: as JSON, 100,000 mounts take some 60 MiB each time.
+        let (mounts, rules) = (take(&mut wanted.mounts), wanted.authorization.take());
+        let shown = without_lists(in_use);
+        let restart_needed = fixed(&shown, wanted);
         let mut changed = Vec::new();
-        compare("", &in_use.redacted(), &wanted.redacted(), &mut changed);
+        compare("", &shown.redacted(), &wanted.redacted(), &mut changed);
+        (wanted.mounts, wanted.authorization) = (mounts, rules);
+        if in_use.mounts != wanted.mounts {
+            changed.push("mounts".to_owned());
+        }
+        if in_use.authorization != wanted.authorization {
+            changed.push("authorization".to_owned());
+        }
+        changed.sort();
         secrets(in_use, wanted, &mut changed);
         Self {
             changed,
             restart_needed,
         }
+    }
+}
+
+/// Copies a configuration without its mounts and rules.
+fn without_lists(config: &Config) -> Config {
+    Config {
+        listen: config.listen.clone(),
+        admin: config.admin.clone(),
+        limits: config.limits.clone(),
+        auth: config.auth.clone(),
+        context: config.context.clone(),
+        backends: config.backends.clone(),
+        mounts: Vec::new(),
+        authorization: None,
+        batch: config.batch.clone(),
+        telemetry: config.telemetry.clone(),
     }
 }
 
@@ -57,6 +86,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     wanted.batch.without_log = in_use.batch.without_log;
     wanted.batch.gateways.clone_from(&in_use.batch.gateways);
     wanted.telemetry.log = in_use.telemetry.log;
+    wanted.telemetry.histograms = in_use.telemetry.histograms;
     let kept = wanted.redacted();
     let keys = [
         "/listen/address",
@@ -70,6 +100,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "/batch/without_log",
         "/batch/gateways",
         "/telemetry/log",
+        "/telemetry/histograms",
     ];
     let dotted = [
         "listen.address",
@@ -83,6 +114,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "batch.without_log",
         "batch.gateways",
         "telemetry.log",
+        "telemetry.histograms",
     ];
     let value = |of: &Value, key: &str| of.pointer(key).cloned().unwrap_or_default();
     let both = keys.into_iter().zip(dotted).map(|(pointer, key)| Fixed {

@@ -201,7 +201,7 @@ fn the_effective_configuration_fits_the_schema_it_came_from() {
 #[test]
 fn a_key_is_found_in_the_sections_that_have_it() {
     for (name, expected) in [
-        ("in_flight", vec!["`limits`"]),
+        ("in_flight", vec!["`batch`", "`limits`"]),
         ("uri", vec!["`backends.NAME.properties`"]),
         ("headers", vec!["`backends.NAME.properties`"]),
         ("listen", vec!["the top level"]),

@@ -1,39 +1,18 @@
 //! The content of a merged listing: pure decisions over names that catalogs have listed.
 
-use std::collections::BTreeSet;
-
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::route::{Mount, Table};
 
-/// One page of a listing.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
-    pub(super) names: Vec<String>,
-    /// True if there are more names after the last of `names`.
-    pub(super) more: bool,
-}
-
-/// Returns the namespaces right below `level`: those that its owner lists, and those that lead to mounts.
-pub(super) fn namespaces(
-    routes: &Table,
-    level: &Identifier,
-    listed: Vec<String>,
-) -> BTreeSet<String> {
-    let mut all: BTreeSet<String> = listed.into_iter().collect();
-    all.extend(routes.next_names_below(level).into_iter().map(String::from));
-    all
-}
-
-/// Returns the tables right below `level`: those that its owner lists, without those that a mount below shadows.
-pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) -> BTreeSet<String> {
+/// Returns the tables of `listed`, right below `level`, without those that a mount below shadows.
+pub(super) fn tables(routes: &Table, level: &Identifier, mut listed: Vec<String>) -> Vec<String> {
     let owner = routes.find(level).map(|mount| &mount.namespace);
-    let is_owners = |name: &String| {
+    listed.retain(|name| {
         // A name that is not valid in an identifier cannot be the name of a mount.
         level.join(name).map_or(true, |id| {
             routes.find(&id).map(|mount| &mount.namespace) == owner
         })
-    };
-    listed.into_iter().filter(is_owners).collect()
+    });
+    listed
 }
 
 /// Returns a backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its identifiers,
@@ -68,19 +47,6 @@ pub(super) fn all_tables(
         }
     }
     Ok(spelled)
-}
-
-/// Returns the page after `after`, with at most `limit` names.
-pub(super) fn page(all: BTreeSet<String>, after: Option<&str>, limit: Option<usize>) -> Page {
-    let mut rest = all
-        .into_iter()
-        .skip_while(|name| after.is_some_and(|after| name.as_str() <= after));
-    let names: Vec<String> = match limit {
-        Some(limit) => rest.by_ref().take(limit).collect(),
-        None => rest.by_ref().collect(),
-    };
-    let more = !names.is_empty() && rest.next().is_some();
-    Page { names, more }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod filtered;
 mod hidden;
+mod paged;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -155,14 +156,17 @@ async fn a_level_is_read_to_its_last_page_and_answered_in_pages() {
     };
     let (status, first, _) = ask(&script, list, &["prod"], "limit=3").await;
     assert_eq!(status, 200);
-    assert_eq!(first["namespaces"], json!(["a", "hr", "m"]));
+    // The names of mounts come first, then those of the owner in its order; a page is sorted.
+    assert_eq!(first["namespaces"], json!(["a", "hr", "z"]));
     let token = first["page_token"].as_str().unwrap();
     let next = format!("limit=3&page_token={token}");
     let (_, second, _) = ask(&script, list, &["prod"], &next).await;
-    assert_eq!(second, json!({"namespaces": ["z"]}));
+    assert_eq!(second, json!({"namespaces": ["m"]}));
     let asked = script.asked.lock().unwrap();
     assert_eq!(asked[0].identifier, id(&["p"]));
-    assert_eq!(asked[1].query, [("page_token", "1".to_owned())]);
+    assert_eq!(asked[0].query, [("limit", "2".to_owned())]);
+    let next = [("limit", "3".to_owned()), ("page_token", "1".to_owned())];
+    assert_eq!(asked[1].query, next);
 }
 
 #[tokio::test]

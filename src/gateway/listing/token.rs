@@ -1,20 +1,27 @@
 //! Page tokens: opaque to clients, and the only state that is kept between two pages.
 //!
-//! A token is the base64url of a version byte, eight bytes of checksum and the last name of the
-//! page. The checksum covers the parameters of the listing, so that a token of another listing is
-//! refused in the same way as a garbled one.
+//! A token is the base64url of a version byte, eight bytes of checksum and the position after the page. The checksum
+//! covers the parameters of the listing, so that a token of another listing is refused in the same way as a garbled
+//! one. A catalog's own page token is part of the position, and can contain a name. So the position of a caller who may
+//! not see every name is encrypted, with a key that only this process has: after a restart such a token is refused.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
-const VERSION: u8 = 1;
-const HEAD: usize = 1 + 8;
+/// The version byte of a token that can be read by everybody.
+const PLAIN: u8 = 2;
+/// The version byte of an encrypted token.
+const SEALED: u8 = 3;
+const KEY_BYTES: usize = 32;
 
 /// The listing that a token belongs to.
 #[derive(Clone, Debug)]
@@ -24,53 +31,130 @@ pub(super) struct Scope<'a> {
     pub(super) delimiter: Cow<'a, str>,
 }
 
+/// The position between two names of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// The key of the segment.
+    #[serde(rename = "s")]
+    pub(super) segment: String,
+    /// The position in the segment's catalog.
+    #[serde(flatten)]
+    pub(super) place: Place,
+}
+
+/// The position between two names of one catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The catalog's token of the page; `None` for its first page.
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<String>,
+    /// The name of that page after which the position is; `None` if it is before the page.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub(super) last: Option<String>,
+    /// The `limit` with which that page was requested.
+    #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<usize>,
+    /// True if the catalog ignored the limit. Then its names are sorted before they are counted.
+    #[serde(rename = "o", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_sorted: bool,
+}
+
 impl Scope<'_> {
-    /// Returns the token of the page that ends with `last`.
-    pub(super) fn seal(&self, last: &str) -> String {
-        let mut token = Vec::with_capacity(HEAD + last.len());
-        token.push(VERSION);
-        token.extend(self.check(last).to_be_bytes());
-        token.extend(last.as_bytes());
-        URL_SAFE_NO_PAD.encode(token)
+    /// Returns the token of `position`; encrypted if `is_secret`. Fails if the system has no random numbers.
+    pub(super) fn seal(&self, position: &Position, is_secret: bool) -> Result<String, Error> {
+        let text = serde_json::to_vec(position).expect("strings can be written as JSON");
+        let token = if is_secret {
+            let sealed = self.encrypt(&text);
+            sealed.ok_or_else(|| Error::unavailable("there is no key for `page_token`"))?
+        } else {
+            let check = self.check(&text).to_be_bytes();
+            [&[PLAIN], &check[..], &text].concat()
+        };
+        Ok(URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// Returns the last name of the page that ended with this token; 400, code 13, if the token is
-    /// not of this listing.
-    pub(super) fn open(&self, token: &str) -> Result<String, Error> {
+    /// Returns the position of a token; 400, code 13, if the token is not of this listing.
+    pub(super) fn open(&self, token: &str) -> Result<Position, Error> {
         self.read(token).ok_or_else(|| {
             Error::invalid("`page_token` does not belong to this listing; start again without it")
         })
     }
 
-    fn read(&self, token: &str) -> Option<String> {
+    fn read(&self, token: &str) -> Option<Position> {
         let token = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (head, last) = token.split_at_checked(HEAD)?;
-        let (&version, check) = head.split_first()?;
-        let last = std::str::from_utf8(last).ok()?;
-        let fits = version == VERSION && check == self.check(last).to_be_bytes();
-        fits.then(|| last.to_owned())
+        let text = match token.split_first()? {
+            (&PLAIN, rest) => {
+                let (check, text) = rest.split_first_chunk()?;
+                (*check == self.check(text).to_be_bytes()).then(|| text.to_vec())?
+            }
+            (&SEALED, rest) => self.decrypt(rest)?,
+            _ => return None,
+        };
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Returns a sealed token; `None` if the process has no key.
+    fn encrypt(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut sealed = text.to_vec();
+        let aad = Aad::from(self.check(b"").to_be_bytes());
+        let nonce = key()?.seal_in_place_append_tag(aad, &mut sealed).ok()?;
+        Some([&[SEALED], &nonce.as_ref()[..], &sealed].concat())
+    }
+
+    fn decrypt(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut text = text.to_vec();
+        let aad = Aad::from(self.check(b"").to_be_bytes());
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let length = key()?.open_in_place(nonce, aad, &mut text).ok()?.len();
+        text.truncate(length);
+        Some(text)
     }
 
     /// Returns the FNV-1a checksum, 64 bits. It detects mistakes; a forged token gains nothing.
-    fn check(&self, last: &str) -> u64 {
+    fn check(&self, text: &[u8]) -> u64 {
         let parts = [
-            self.operation.name(),
-            &self.level.to_string(),
-            &self.delimiter,
-            last,
-        ];
-        let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+            self.operation.name().as_bytes(),
+            self.level.to_string().as_bytes(),
+            self.delimiter.as_bytes(),
+            text,
+        ]
+        .map(<[u8]>::to_vec);
+        let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0]));
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         })
     }
+}
+
+/// Returns the key of this process; `None` if the system has no random numbers.
+fn key() -> Option<&'static RandomizedNonceKey> {
+    static KEY: OnceLock<Option<RandomizedNonceKey>> = OnceLock::new();
+    let new = || {
+        let mut bytes = [0; KEY_BYTES];
+        aws_lc_rs::rand::fill(&mut bytes).ok()?;
+        RandomizedNonceKey::new(&AES_256_GCM, &bytes).ok()
+    };
+    KEY.get_or_init(new).as_ref()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-    use super::{Identifier, Operation, Scope};
+    use super::*;
+
+    fn position(last: &str) -> Position {
+        Position {
+            segment: "prod".to_owned(),
+            place: Place {
+                token: Some("of-the-catalog".to_owned()),
+                last: Some(last.to_owned()),
+                limit: Some(10),
+                is_sorted: true,
+            },
+        }
+    }
 
     #[test]
     fn a_token_is_opened_by_the_listing_that_sealed_it_and_by_no_other() {
@@ -90,15 +174,20 @@ mod tests {
                 }
             }
         }
-        for last in ["", "a", "caf\u{e9} $/?", &"x".repeat(8000)] {
+        let lasts = ["", "a", "caf\u{e9} $/?", &"x".repeat(8000)];
+        for (last, is_secret) in lasts.iter().flat_map(|last| [(last, false), (last, true)]) {
+            let position = position(last);
             for (mine, scope) in scopes.iter().enumerate() {
-                let token = scope.seal(last);
+                let token = scope.seal(&position, is_secret).unwrap();
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
                 assert!(token.bytes().all(plain));
                 for (theirs, other) in scopes.iter().enumerate() {
                     assert_eq!(other.open(&token).is_ok(), mine == theirs);
                 }
-                assert_eq!(scope.open(&token).unwrap(), last);
+                assert_eq!(scope.open(&token).unwrap(), position);
+                let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+                let is_shown = String::from_utf8_lossy(&bytes).contains("of-the-catalog");
+                assert_eq!(is_shown, !is_secret);
             }
         }
     }
@@ -111,7 +200,15 @@ mod tests {
             level: &level,
             delimiter: "$".into(),
         };
-        let token = scope.seal("prod$t1");
+        for is_secret in [false, true] {
+            refuses_garbled(
+                &scope,
+                &scope.seal(&position("prod$t1"), is_secret).unwrap(),
+            );
+        }
+    }
+
+    fn refuses_garbled(scope: &Scope<'_>, token: &str) {
         let mut garbled: Vec<String> = ["", "AQ", "prod$t1", "%%%", "AAAAAAAAAAAA"]
             .map(String::from)
             .to_vec();
@@ -119,7 +216,7 @@ mod tests {
         garbled.push(format!("{token}="));
         garbled.push(format!("{token}AA"));
         for place in 0..token.len() {
-            let mut bytes = token.clone().into_bytes();
+            let mut bytes = token.to_owned().into_bytes();
             bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
             garbled.push(String::from_utf8(bytes).unwrap());
         }

@@ -1,15 +1,21 @@
 //! Reads the unread rest of a small request body before the response is sent.
 //!
 //! A response over HTTP/2 that comes before the end of the request's body is followed by RST_STREAM(NO_ERROR). RFC
-//! 9113 (section 8.1) allows that, but some clients treat it as an error (curl 7.88.1: 92). So a body with a small
-//! declared length is read to its end first. A client that sends it slowly waits for the response, as long as its
-//! stream may stand still.
+//! 9113 (section 8.1) allows that, but some clients treat it as an error (curl 7.88.1: 92). Over HTTP/1.1 the connection
+//! cannot carry another request until the body is read, and a client that is not told so sends its next request into a
+//! connection that closes. So a body with a small declared length is read to its end first. A client that sends it
+//! slowly waits for the response, as long as its stream or connection may stand still. After a longer one that is not at
+//! its end, an HTTP/1.1 connection closes, and the response says so. A body in chunks is left to hyper, which reads what
+//! has come of it.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::Request;
+use http::Version;
+use http::header::EXPECT;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
@@ -20,41 +26,76 @@ use crate::error::BoxError;
 const LITTLE: u64 = 64 << 10;
 
 /// Holds a body that was dropped before its end.
-#[derive(Clone, Default)]
-pub(in crate::server) struct Leftover(Arc<Mutex<Option<Incoming>>>);
+#[derive(Clone)]
+pub(in crate::server) struct Leftover {
+    state: Arc<Mutex<BodyState>>,
+    is_small: bool,
+}
+
+/// The state of a request's body.
+enum BodyState {
+    /// The body may still be read. `is_awaited` is true if the client sends it only when it is read (`Expect:
+    /// 100-continue`), and nothing has been read.
+    Open { is_awaited: bool },
+    /// The body was dropped before its end.
+    Dropped(Body),
+    /// The body is at its end.
+    Over,
+    /// The rest of the body is not read.
+    Unread,
+}
 
 /// A body that moves into its [`Leftover`] when it is dropped before its end.
 struct LeftoverBody {
-    body: Option<Incoming>,
+    body: Option<Body>,
     rest: Leftover,
 }
 
 impl Leftover {
-    /// Wraps a request's body. Its rest can be read through the [`Leftover`]; `None` if the body is at its end, or its
-    /// declared length is unknown or not small.
-    pub(in crate::server) fn of(body: Incoming) -> (Body, Option<Self>) {
+    /// Wraps a request's body. Its rest can be read through the [`Leftover`]; `None` if the body is at its end, or if
+    /// nothing depends on its rest.
+    pub(in crate::server) fn of(request: Request<Incoming>) -> (Request<Body>, Option<Self>) {
+        let is_http1 = request.version() < Version::HTTP_2;
+        let is_awaited = is_http1 && request.headers().contains_key(EXPECT);
+        let (head, body) = request.into_parts();
         let declared = body.size_hint().exact();
-        if body.is_end_stream() || declared.is_none_or(|length| length > LITTLE) {
-            return (Body::incoming(body), None);
+        let is_small = declared.is_some_and(|length| length <= LITTLE);
+        let is_followed = is_small || is_http1 && declared.is_some();
+        let body = Body::incoming(body);
+        if body.is_end_stream() || !is_followed {
+            return (Request::from_parts(head, body), None);
         }
-        let rest = Self::default();
-        let little = LeftoverBody {
+        let rest = Self {
+            state: Arc::new(Mutex::new(BodyState::Open { is_awaited })),
+            is_small,
+        };
+        let body = LeftoverBody {
             body: Some(body),
             rest: rest.clone(),
         };
-        (Body::stream(little), Some(rest))
+        (Request::from_parts(head, Body::stream(body)), Some(rest))
     }
 
-    /// Reads and discards the rest. Ready when nothing is left, or if the body has not been dropped before its end.
-    pub(in crate::server) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(body) = &mut *left {
+    /// Reads and discards the rest of a small body. Ready with true if the body is at its end, and with false if
+    /// something of it is not read.
+    pub(in crate::server) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.lock();
+        while let BodyState::Dropped(body) = &mut *state {
+            if !self.is_small {
+                *state = BodyState::Unread;
+                break;
+            }
             match ready!(Pin::new(body).poll_frame(cx)) {
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => *left = None,
+                Some(Err(_)) => *state = BodyState::Unread,
+                None => *state = BodyState::Over,
             }
         }
-        Poll::Ready(())
+        Poll::Ready(matches!(*state, BodyState::Over))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BodyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,28 +110,42 @@ impl http_body::Body for LeftoverBody {
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        let frame = ready!(Pin::new(body).poll_frame(cx));
+        let polled = Pin::new(&mut *body).poll_frame(cx);
+        let is_over = body.is_end_stream();
+        let mut state = self.rest.lock();
+        *state = match &polled {
+            Poll::Ready(None) => BodyState::Over,
+            Poll::Ready(Some(Ok(_))) if is_over => BodyState::Over,
+            Poll::Ready(Some(Err(_))) => BodyState::Unread,
+            _ => BodyState::Open { is_awaited: false },
+        };
+        drop(state);
+        let frame = ready!(polled);
         if !matches!(frame, Some(Ok(_))) {
             self.body = None;
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let body = self.body.as_ref();
-        body.map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+        body.map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
 impl Drop for LeftoverBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            let mut left = self.rest.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *left = Some(body);
+            let mut state = self.rest.lock();
+            *state = match *state {
+                // A client that waits for 100 may send nothing at all after another response.
+                BodyState::Open { is_awaited: true } => BodyState::Unread,
+                _ => BodyState::Dropped(body),
+            };
         }
     }
 }

@@ -24,7 +24,8 @@ struct Client {
 }
 
 /// Connects to a stack that answers with the request's path and body. `/long` gets more than the connection takes at
-/// once, and `/ignore` gets an answer at once, even if more of its body is to come.
+/// once, and `/ignore` gets an answer at once, even if more of its body is to come. `/refuse` gets one without any of
+/// its body being read.
 async fn connect() -> Client {
     let (ours, theirs) = tokio::io::duplex(1 << 10);
     let pulse = ConnectionState::new();
@@ -33,6 +34,7 @@ async fn connect() -> Client {
         let path = head.uri.path().to_owned();
         Ok::<_, Infallible>(Response::new(match path.as_str() {
             "/long" => Body::full("x".repeat(8 << 10)),
+            "/refuse" => Body::full("no"),
             "/ignore" => {
                 // A catalog may have answered and go on reading.
                 tokio::spawn(body.collect_up_to(1 << 20));
@@ -69,6 +71,11 @@ impl Client {
 
     /// Reads the body of the next response.
     async fn receive(&mut self) -> String {
+        self.receive_all().await.1
+    }
+
+    /// Reads the head of the next response, in lower case, and its body.
+    async fn receive_all(&mut self) -> (String, String) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let next = timeout(FOREVER, self.stream.read_u8()).await.unwrap();
@@ -80,7 +87,8 @@ impl Client {
         let mut body = vec![0; length];
         let read = self.stream.read_exact(&mut body);
         timeout(FOREVER, read).await.unwrap().unwrap();
-        String::from_utf8(body).unwrap()
+        let body = String::from_utf8(body).unwrap();
+        (head, body)
     }
 
     async fn ask(&mut self, path: &str, body: &str) -> String {
@@ -163,6 +171,52 @@ async fn what_is_left_of_a_body_never_becomes_a_request() {
     let read = client.stream.read_to_string(&mut rest);
     timeout(FOREVER, read).await.unwrap().unwrap();
     assert_eq!(rest, "");
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_a_small_upload_keeps_the_connection() {
+    let mut client = connect().await;
+    let head = "POST /refuse HTTP/1.1\r\nhost: x\r\ncontent-length: 51200\r\n\r\n";
+    client.send(head).await;
+    client.send(&"x".repeat(51_200)).await;
+    let (head, body) = client.receive_all().await;
+    assert_eq!(body, "no");
+    assert!(!head.contains("connection:"), "{head}");
+    assert_eq!(client.ask("/next", "").await, "/next ");
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_another_upload_says_that_the_connection_closes() {
+    let large = 1 << 20;
+    for (headers, sent) in [
+        (format!("content-length: {large}"), "x".repeat(large)),
+        // This client sends its body only after 100.
+        (
+            "expect: 100-continue\r\ncontent-length: 5".to_owned(),
+            String::new(),
+        ),
+        ("content-length: 100".to_owned(), "cut".to_owned()),
+    ] {
+        let mut client = connect().await;
+        client
+            .send(&format!(
+                "POST /refuse HTTP/1.1\r\nhost: x\r\n{headers}\r\n\r\n"
+            ))
+            .await;
+        // The client sends all of its request before it reads: that must not fail, nor wait.
+        let sends = client.stream.write_all(sent.as_bytes());
+        timeout(FOREVER, sends).await.unwrap().unwrap();
+        if sent == "cut" {
+            client.stream.shutdown().await.unwrap();
+        }
+        let (head, body) = client.receive_all().await;
+        assert_eq!(body, "no", "{headers}");
+        assert!(head.contains("connection: close\r\n"), "{headers}: {head}");
+        let mut rest = String::new();
+        let read = client.stream.read_to_string(&mut rest);
+        timeout(FOREVER, read).await.unwrap().unwrap();
+        assert_eq!(rest, "");
+    }
 }
 
 #[tokio::test]

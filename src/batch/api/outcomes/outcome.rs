@@ -13,6 +13,11 @@ use crate::batch::step::Refusal;
 use crate::error::Error;
 use crate::error::code::Code;
 
+/// The bytes of an outcome without tables and versions, with its key and its places in the caches.
+const FIXED: usize = 768;
+/// The bytes that an allocation takes beyond those that were asked for, about.
+const BLOCK: usize = 16;
+
 /// The answer to a batch.
 #[derive(Clone, Debug)]
 pub enum BatchAnswer {
@@ -102,6 +107,22 @@ impl Outcome {
             let written = false;
             self.set(BatchAnswer::Refused { refusal, written });
         }
+    }
+
+    /// The bytes of memory that it takes with its answer and its key, about.
+    pub(super) fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(|key| {
+            let names = key.table.names().map(|name| name.len() + BLOCK);
+            size_of::<TableKey>() + names.sum::<usize>()
+        });
+        let answer = match self.get().as_deref() {
+            Some(BatchAnswer::Committed(versions)) => versions
+                .iter()
+                .map(|version| size_of::<Box<RawValue>>() + BLOCK + version.get().len())
+                .sum(),
+            _ => 0,
+        };
+        FIXED + tables.sum::<usize>() + answer
     }
 
     /// Returns the answer; `None` if there is none yet.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
+use serde_json::value::RawValue;
 use std::sync::Mutex;
 use tokio::sync::Semaphore;
 
@@ -9,6 +10,7 @@ use crate::batch::step::{Decision, Refusal, Settled};
 use crate::error::code::Code;
 
 const REMEMBER: Duration = Duration::from_secs(60);
+const MEMORY: usize = 64 << 20;
 /// The time of day in these tests, in milliseconds.
 const NOW: u64 = 1_000_000;
 
@@ -83,7 +85,7 @@ impl Log for Shelf {
 
 fn outcomes(log: &Arc<Shelf>) -> Arc<Outcomes> {
     let log = Arc::clone(log) as Arc<dyn Log>;
-    Arc::new(Outcomes::new(log, || NOW, REMEMBER))
+    Arc::new(Outcomes::new(log, || NOW, (REMEMBER, MEMORY)))
 }
 
 fn fingerprint(entries: &str) -> Fingerprint {
@@ -309,7 +311,7 @@ async fn what_is_not_in_memory_is_read_from_the_log() {
     // A lookup does not extend the time for which an outcome is remembered.
     tokio::time::advance(Duration::from_millis(1)).await;
     outcomes.forget(|_| false);
-    assert!(!outcomes.finished.contains_key(&keyed("committed").key));
+    assert!(outcomes.finished.get(&keyed("committed").key).is_none());
 }
 
 #[tokio::test]
@@ -404,4 +406,42 @@ async fn the_same_spelling_joins_a_batch_of_an_older_version() {
         let joined = joined(&outcomes(&log), &request).await;
         assert_eq!(joined.map(|outcome| outcome.id), joins.then_some(id));
     }
+}
+
+#[tokio::test]
+async fn outcomes_take_no_more_memory_than_configured_and_the_others_are_read_from_the_log() {
+    const BATCHES: usize = 1000;
+    const VERSIONS: usize = 100;
+    const BYTES: usize = 400;
+    let room = |bytes: usize| bytes / 2 / (VERSIONS * BYTES);
+    let shelf = Shelf::new();
+    let log = Arc::clone(&shelf) as Arc<dyn Log>;
+    let outcomes = Arc::new(Outcomes::new(log, || NOW, (REMEMBER, 8 << 20)));
+    let version = format!("\"{}\"", "x".repeat(BYTES));
+    let versions = vec![RawValue::from_string(version).unwrap(); VERSIONS];
+    let batches: Vec<_> = (0..BATCHES)
+        .map(|number| {
+            let verdict = Verdict::Commit(versions.clone());
+            let record = record(&number.to_string(), Some(verdict), Some(NOW));
+            outcomes.recall(&record);
+            shelf.put(record)
+        })
+        .collect();
+    assert!(outcomes.len() <= room(8 << 20), "{}", outcomes.len());
+    assert!(outcomes.len() > room(8 << 20) / 2, "{}", outcomes.len());
+    for (number, id) in batches.iter().enumerate() {
+        let found = outcomes.batch(*id).await.unwrap().unwrap();
+        assert!(
+            matches!(&*found.get().unwrap(), BatchAnswer::Committed(all) if all.len() == VERSIONS)
+        );
+        let repeated = joined(&outcomes, &keyed(&number.to_string()))
+            .await
+            .unwrap();
+        assert_eq!(repeated.id, *id);
+        assert!(outcomes.len() <= room(8 << 20), "{}", outcomes.len());
+    }
+    assert!(shelf.looks() > BATCHES, "most are not in memory");
+    outcomes.remember_for(REMEMBER, 1 << 20);
+    assert!(outcomes.len() <= room(1 << 20), "{}", outcomes.len());
+    assert!(!outcomes.is_empty());
 }

@@ -1,9 +1,9 @@
 //! Reads the whole log, or one batch.
 
-use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable};
+use redb::{Database, Range, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::mpsc;
 
-use super::{LINES, PAGE, keys};
+use super::{ENDED, LINES, PAGE, keys};
 use crate::batch::log::{BatchId, Line, Record, cause_of_unread, replay};
 
 type Lines = ReadOnlyTable<(u128, u32), &'static [u8]>;
@@ -41,6 +41,62 @@ pub(super) fn find_by_key(database: &Database, key: &str) -> Result<Option<Recor
 pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
     let table = lines(database).map_err(|error| error.to_string())?;
     let lines = table.iter().map_err(|error| error.to_string())?;
+    read(lines, pages)
+}
+
+/// Reads every batch from the first unfinished one on, and the latest before it, whose lines have at most `room` bytes or
+/// are those of one batch.
+pub(super) fn needed(
+    database: &Database,
+    room: usize,
+    pages: &mpsc::Sender<Vec<Record>>,
+) -> Result<(), String> {
+    let table = lines(database).map_err(|error| error.to_string())?;
+    let first = first_needed(database, &table, room).map_err(|error| error.to_string())?;
+    let lines = table.range((first, 0)..);
+    read(lines.map_err(|error| error.to_string())?, pages)
+}
+
+/// Returns the id of the first batch that a start needs. Reads only ids, which takes a tenth of the time of reading the
+/// lines.
+fn first_needed(database: &Database, lines: &Lines, room: usize) -> Result<u128, redb::Error> {
+    let ended = database.begin_read()?.open_table(ENDED)?;
+    let mut over = Vec::new();
+    for row in ended.iter()? {
+        let (_, id) = row?.0.value();
+        over.push(id);
+    }
+    over.sort_unstable();
+    let (mut over, mut last) = (over.into_iter().peekable(), None);
+    let mut unfinished = u128::MAX;
+    for line in lines.iter()? {
+        let (id, _) = line?.0.value();
+        if last.replace(id) == Some(id) {
+            continue;
+        }
+        while over.next_if(|ended| *ended < id).is_some() {}
+        if over.peek() != Some(&id) {
+            unfinished = id;
+            break;
+        }
+    }
+    let (mut bytes, mut latest) = (0, u128::MAX);
+    for line in lines.iter()?.rev() {
+        let (key, value) = line?;
+        let (id, _) = key.value();
+        bytes += value.value().len();
+        if bytes > room && latest != u128::MAX && latest != id {
+            break;
+        }
+        latest = id;
+    }
+    Ok(latest.min(unfinished))
+}
+
+fn read(
+    lines: Range<'_, (u128, u32), &'static [u8]>,
+    pages: &mpsc::Sender<Vec<Record>>,
+) -> Result<(), String> {
     let mut page = Vec::with_capacity(PAGE);
     let mut batch: Vec<Line> = Vec::new();
     let mut of = None;

@@ -137,6 +137,67 @@ async fn a_log_of_many_pages_is_read_whole_and_in_order() {
 }
 
 #[tokio::test]
+async fn a_start_reads_what_is_unfinished_and_the_latest_of_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    let ids: Vec<Uuid> = (0..40).map(|_| Uuid::now_v7()).collect();
+    for id in &ids {
+        log.intend(*id, intent()).await.unwrap();
+        log.decide(*id, abort()).await.unwrap();
+    }
+    let needed = async |room| {
+        let mut read = Vec::new();
+        let mut each = |record: Record| read.push(record.id);
+        log.scan_needed(room, &mut each).await.unwrap();
+        read
+    };
+    assert_eq!(needed(0).await, ids, "none has ended");
+    for unfinished in [39, 10, 0] {
+        for (number, id) in ids.iter().enumerate() {
+            if number != unfinished {
+                log.end(*id, 10).await.unwrap();
+            }
+        }
+        assert_eq!(needed(0).await, ids[unfinished..]);
+        assert_eq!(needed(usize::MAX).await, ids);
+        log.end(ids[unfinished], 10).await.unwrap();
+        assert_eq!(needed(0).await, ids[39..], "the latest, in any case");
+        // Of a batch here are some 500 bytes of lines.
+        let few = needed(4000).await;
+        assert!(few.len() > 4 && few.len() < 20, "{}", few.len());
+        assert_eq!(few, ids[40 - few.len()..]);
+        log.forget(15).await.unwrap();
+        for id in &ids {
+            log.intend(*id, intent()).await.unwrap();
+            log.decide(*id, abort()).await.unwrap();
+        }
+    }
+}
+
+/// The pages of forgotten batches are used again.
+#[tokio::test]
+async fn the_file_is_as_large_as_the_most_that_was_remembered_at_once() {
+    const BATCHES: usize = 2000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = open(&path);
+    let mut sizes = Vec::new();
+    for _ in 0..5 {
+        let ids: Vec<Uuid> = (0..BATCHES).map(|_| Uuid::now_v7()).collect();
+        let written = ids.iter().map(async |id| {
+            log.intend(*id, intent()).await.unwrap();
+            log.decide(*id, abort()).await.unwrap();
+            log.end(*id, 10).await.unwrap();
+        });
+        futures_util::future::join_all(written).await;
+        log.forget(15).await.unwrap();
+        sizes.push(std::fs::metadata(&path).unwrap().len());
+    }
+    println!("after each {BATCHES} batches: {sizes:?} bytes");
+    assert!(sizes[4] <= 2 * sizes[0], "{sizes:?}");
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_log_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");

@@ -26,7 +26,11 @@ async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back()
     };
     log.intend(in_an_hour, Arc::new(intent)).await.unwrap();
     let metrics = Metrics::new().batch().clone();
-    let outcomes = Outcomes::new(Arc::clone(&log), now_millis, Duration::from_secs(60));
+    let outcomes = Outcomes::new(
+        Arc::clone(&log),
+        now_millis,
+        (Duration::from_secs(60), 1 << 20),
+    );
     let (coordinator, outcomes) = (
         Arc::new(Coordinator::new(log, BatchConfig::default(), metrics)),
         Arc::new(outcomes),

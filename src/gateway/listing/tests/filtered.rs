@@ -28,6 +28,8 @@ impl Dice {
 /// Catalogs with tables, by backend; a namespace exists if there is a table below it.
 struct Trees {
     tables: [BTreeSet<Vec<&'static str>>; 3],
+    /// True if the catalogs do as `limit` says.
+    has_pages: bool,
     asked: Mutex<BTreeSet<usize>>,
 }
 
@@ -53,10 +55,18 @@ impl Catalogs for Trees {
         } else {
             "tables"
         };
+        let value = |key| ask.query.iter().find(|(name, _)| *name == key);
+        let number = |key| value(key).map(|(_, value)| value.parse::<usize>().unwrap());
+        let (begin, limit) = (number("page_token").unwrap_or(0), number("limit"));
+        let limit = limit.filter(|_| self.has_pages).unwrap_or(usize::MAX);
+        let count = names.len();
+        let names: Vec<_> = names.into_iter().skip(begin).take(limit).collect();
+        let end = begin + names.len();
+        let token = (end < count).then(|| end.to_string());
         Ok(InternalAnswer {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
-            body: Bytes::from(json!({ field: names }).to_string()),
+            body: Bytes::from(json!({ field: names, "page_token": token }).to_string()),
         })
     }
 }
@@ -125,7 +135,7 @@ async fn list(
     (names, value["page_token"].as_str().map(str::to_owned))
 }
 
-/// Returns a whole listing, read in pages of `limit`. Checks that only the last page is shorter.
+/// Returns a whole listing, read in pages of `limit`, sorted. Checks that only the last page is shorter.
 async fn pages(
     routes: &Table,
     trees: &Trees,
@@ -146,7 +156,10 @@ async fn pages(
         all.extend(names);
         match token {
             Some(token) => after = format!("&page_token={token}"),
-            None => return all,
+            None => {
+                all.sort();
+                return all;
+            }
         }
     }
 }
@@ -177,7 +190,12 @@ fn world(dice: &mut Dice) -> (Table, Trees, Model) {
         }
     }
     let asked = Mutex::default();
-    (routes(&mounts), Trees { tables, asked }, Model(model))
+    let trees = Trees {
+        tables,
+        has_pages: dice.below(2) == 0,
+        asked,
+    };
+    (routes(&mounts), trees, Model(model))
 }
 
 #[tokio::test]
