@@ -24,7 +24,7 @@
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
 //! | [`layer`] | one middleware a file; layers do not import each other, only what they share: `guard.rs`, `refused.rs` |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
-//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
+//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. `batch::fleet` is what several gateways agree on, `layer/share` passes requests on to the one that runs batches. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
 //! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs` |
 //! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
@@ -56,6 +56,9 @@
 //!
 //! # Glossary
 //!
+//! - **owner**: the one of several gateways that has the batch log, runs all batches, and serves all guarded tables.
+//! - **guard**: the mark on a table that a batch is on: other gateways than the owner pass requests for it on.
+//! - **lease**: the time for which a gateway may serve tables without a new heartbeat in the batch log.
 //! - **mount**: a prefix of names that clients see, and the backend that serves everything below it.
 //! - **batch**: changes of several tables that happen together or not at all.
 //! - **reveal**: all versions of a committed batch become visible to readers in one step.
