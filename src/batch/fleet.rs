@@ -77,8 +77,12 @@ pub trait GuardStore: Send + Sync {
     /// Guards tables, and returns when every other gateway has acknowledged. Returns the keys of the tables for which
     /// another gateway knows a change that had no answer.
     fn claim(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>>;
-    /// Makes these the only guards; otherwise as `claim`.
-    fn replace(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>>;
+    /// Makes these the only guards of the catalogs at `addresses`; otherwise as `claim`.
+    fn replace(
+        &self,
+        guards: Vec<Guard>,
+        addresses: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<String>, LogError>>;
     /// Removes guards.
     fn release(&self, keys: Vec<String>) -> BoxFuture<'static, Result<(), LogError>>;
 }
@@ -252,12 +256,20 @@ impl Fleet {
         });
     }
 
+    /// Records that this gateway owns the log, and begins to recover what is in it. What it serves at the moment could meet
+    /// a batch that is not recovered yet.
+    pub(in crate::batch) fn begins_to_recover(&self) {
+        self.becomes(Role::Recovering);
+        self.guarded.give_up_all();
+    }
+
     /// Records that this gateway was taken for dead: what it serves at the moment may show parts of batches.
     pub(in crate::batch) fn was_expired(&self) {
         self.expiries.fetch_add(1, Ordering::SeqCst);
         self.lease.end();
-        self.guarded.forget_all();
+        // First: a request that comes later is not counted.
         self.becomes(Role::Outside);
+        self.guarded.forget_all();
     }
 
     /// Returns true if this gateway owns the log, and may serve for the others.

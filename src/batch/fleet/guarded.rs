@@ -98,6 +98,11 @@ impl GuardedTables {
         self.count.load(Ordering::SeqCst)
     }
 
+    /// Gives every request up that is served at the moment.
+    pub(super) fn give_up_all(&self) {
+        self.in_flight.doom_all();
+    }
+
     /// Forgets all guards, and gives up every request that is served at the moment.
     pub(super) fn forget_all(&self) {
         self.in_flight.doom_all();

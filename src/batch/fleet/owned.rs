@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Guard, GuardStore};
 use crate::batch::locks::{Hold, Locks, TableKey};
@@ -16,6 +16,8 @@ const STAYS: Duration = Duration::from_secs(1);
 /// The interval at which guards are released, and the most that are released at a time.
 pub(in crate::batch) const RELEASE_EVERY: Duration = Duration::from_millis(500);
 const RELEASED: usize = 256;
+/// The number of times that the guards of recovered batches are claimed again if the log does not answer.
+const REPLACES: u32 = 120;
 
 /// The guards of the tables of batches.
 pub struct OwnedGuards {
@@ -89,13 +91,24 @@ impl OwnedGuards {
         Ok(self.granted(missing, &strays))
     }
 
-    /// Guards the tables of recovered batches, and no others.
+    /// Guards the tables of recovered batches, and no others of the catalogs at `addresses`.
     pub(in crate::batch) async fn replace(
         &self,
         tables: Vec<(TableKey, Guard)>,
+        addresses: &[String],
     ) -> Result<Vec<TableKey>, LogError> {
-        let guards = tables.iter().map(|(_, guard)| guard.clone()).collect();
-        let strays = self.store.replace(guards).await?;
+        let guards: Vec<Guard> = tables.iter().map(|(_, guard)| guard.clone()).collect();
+        let mut tries = 0;
+        let strays = loop {
+            match self.store.replace(guards.clone(), addresses.to_vec()).await {
+                // Whether it was done is not known; doing it again changes nothing.
+                Err(LogError::Away { .. }) if tries < REPLACES => {
+                    tries += 1;
+                    sleep(RELEASE_EVERY).await;
+                }
+                replaced => break replaced?,
+            }
+        };
         Ok(self.granted(tables, &strays))
     }
 

@@ -42,7 +42,9 @@ impl Fleet {
     /// # Errors
     /// 503 if this gateway does not know what batches do.
     pub fn admit(self: &Arc<Self>, subject: Subject<'_>) -> Result<Option<Passage>, Error> {
-        // Counted first: a guard that is added after this waits for the request.
+        // Held until the request is counted: an expiry waits for it, and then gives up all that are counted.
+        let role = self.role.borrow();
+        // Counted before the guards are looked at: one that is added after this waits for the request.
         let place = match subject {
             Subject::Table(key) => self.guarded.enter(key),
             Subject::Names => self.guarded.enter_listing(),
@@ -53,14 +55,15 @@ impl Fleet {
             place,
             expiries: self.expiries.load(Ordering::SeqCst),
         };
-        let role = self.role.borrow();
         match &*role {
             Role::Owner => self.alive().map(|()| Some(passage(None))),
             Role::Outside if self.serves_without_log && place.is_some() => {
                 Ok(place.map(|place| passage(Some(place))))
             }
             Role::Outside => Err(unavailable(UNKNOWING)),
-            Role::Follower(_) | Role::Recovering => match place {
+            // Tables appear and disappear while the log is read.
+            Role::Recovering => Ok(None),
+            Role::Follower(_) => match place {
                 None => Ok(None),
                 Some(place) => self.alive().map(|()| Some(passage(Some(place)))),
             },

@@ -109,7 +109,8 @@ impl Coordinator {
                 let guard = addresses.guard(&table, names)?;
                 Some((table, guard))
             });
-            let strays = guards.replace(tables.collect()).await?;
+            let known: Vec<String> = addresses.0.values().map(ToString::to_string).collect();
+            let strays = guards.replace(tables.collect(), &known).await?;
             self.expect(&strays);
         }
         sharing.fleet.becomes(Role::Owner);

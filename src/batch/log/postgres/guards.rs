@@ -40,8 +40,8 @@ const ACKNOWLEDGE: &str =
 enum Request {
     Claim {
         guards: Vec<Guard>,
-        /// True if these are to be the only guards.
-        replaces: bool,
+        /// The addresses of the catalogs of which these are to be the only guards; `None` for guards beside others.
+        replaces: Option<Vec<String>>,
         done: oneshot::Sender<Result<Vec<String>, LogError>>,
     },
     Release {
@@ -75,6 +75,8 @@ pub(super) struct GuardKeeper<'a> {
     pub(super) changed: &'a Notify,
     /// Told once the guards are known.
     pub(super) known: &'a Notify,
+    /// The number of calls about guards so far.
+    pub(super) tries: i64,
 }
 
 /// What a keeper has seen so far.
@@ -97,7 +99,7 @@ impl PostgresGuards {
     fn claimed(
         &self,
         guards: Vec<Guard>,
-        replaces: bool,
+        replaces: Option<Vec<String>>,
     ) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
         let sender = self.0.clone();
         Box::pin(async move {
@@ -115,11 +117,15 @@ impl PostgresGuards {
 
 impl GuardStore for PostgresGuards {
     fn claim(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
-        self.claimed(guards, false)
+        self.claimed(guards, None)
     }
 
-    fn replace(&self, guards: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
-        self.claimed(guards, true)
+    fn replace(
+        &self,
+        guards: Vec<Guard>,
+        addresses: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
+        self.claimed(guards, Some(addresses))
     }
 
     fn release(&self, keys: Vec<String>) -> BoxFuture<'static, Result<(), LogError>> {
@@ -225,23 +231,30 @@ impl GuardKeeper<'_> {
             match request {
                 Request::Claim {
                     guards: wanted,
-                    replaces: false,
+                    replaces: None,
                     done,
                 } => {
                     waiting.push((wanted.iter().map(|guard| guard.key.clone()).collect(), done));
                     guards.extend(wanted);
                 }
-                Request::Claim { guards, done, .. } => {
+                Request::Claim {
+                    guards,
+                    replaces,
+                    done,
+                } => {
                     let keys = guards.iter().map(|guard| guard.key.clone()).collect();
-                    let claimed = self.claim(&fence, &guards, true).await;
+                    let claimed = self.claim(&fence, &guards, replaces).await;
                     settle(claims, &fence, claimed, vec![(keys, done)])?;
                 }
                 Request::Release { keys, done } => {
-                    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-                        [&me, &fence.number(), &keys];
+                    self.tries += 1;
+                    let (number, tries) = (fence.number(), self.tries);
                     let released = self
                         .link
-                        .query("SELECT release_2($1, $2, $3)", &parameters)
+                        .query(
+                            "SELECT release_2($1, $2, $3, $4)",
+                            &[&me, &number, &tries, &keys],
+                        )
                         .await;
                     let _ = done.send(match &released {
                         Ok(rows) if rows.first().is_some_and(|row| row.get(0)) => Ok(()),
@@ -264,7 +277,7 @@ impl GuardKeeper<'_> {
             .into_iter()
             .map(|(key, names)| Guard { key, names })
             .collect();
-        let claimed = self.claim(&fence, &guards, false).await;
+        let claimed = self.claim(&fence, &guards, None).await;
         settle(claims, &fence, claimed, waiting)
     }
 
@@ -272,18 +285,26 @@ impl GuardKeeper<'_> {
         &mut self,
         fence: &Fence,
         guards: &[Guard],
-        replaces: bool,
+        replaces: Option<Vec<String>>,
     ) -> Result<Option<i64>, Trouble> {
         let keys: Vec<&str> = guards.iter().map(|guard| &*guard.key).collect();
         let names: Vec<bool> = guards.iter().map(|guard| guard.names).collect();
-        let sql = if replaces {
-            "SELECT replace_2($1, $2, $3, $4)"
-        } else {
-            "SELECT claim_2($1, $2, $3, $4)"
+        self.tries += 1;
+        let (me, number, tries) = (self.me, fence.number(), self.tries);
+        let rows = match replaces {
+            None => {
+                let sql = "SELECT claim_2($1, $2, $3, $4, $5)";
+                self.link
+                    .query(sql, &[&me, &number, &tries, &keys, &names])
+                    .await?
+            }
+            Some(addresses) => {
+                let sql = "SELECT replace_2($1, $2, $3, $4, $5, $6)";
+                self.link
+                    .query(sql, &[&me, &number, &tries, &keys, &names, &addresses])
+                    .await?
+            }
         };
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&self.me, &fence.number(), &keys, &names];
-        let rows = self.link.query(sql, &parameters).await?;
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
@@ -363,8 +384,8 @@ impl GuardKeeper<'_> {
                 .map(|(_, guard)| guard.clone())
                 .collect();
             if guards.is_empty() {
-                // It was seen before, and the acknowledgement was lost or is owed anew.
-                let sql = "SELECT key, names FROM guard WHERE ticket = $1";
+                // It was seen before, and the acknowledgement was lost or is owed anew; or a later claim has its tables.
+                let sql = "SELECT key, names FROM guard WHERE ticket >= $1";
                 let rows = self.link.query(sql, &[&ticket]).await?;
                 let again = rows.iter().map(|row| Guard {
                     key: row.get(0),

@@ -89,6 +89,7 @@ impl Member<'_> {
             requests,
             changed: &changed,
             known: &known,
+            tries: 0,
         };
         tokio::select! {
             () = keeper.keep() => End::Expired,
@@ -169,14 +170,15 @@ impl Member<'_> {
     /// Follows the owner of the log, or becomes it.
     async fn follow(&mut self, users: &Users, dead: &[SeenInstance]) {
         let owning = users.owning();
-        let is_free = owning.is_none_or(|owner| dead.contains(owner));
+        // The answer to an earlier try may be lost: then this gateway owns the log already, and taking it again tells.
+        let is_free = owning.is_none_or(|owner| owner.id == self.me.id || dead.contains(owner));
         if is_free {
             self.fleet.becomes(Role::Follower(None));
             match owner::take(&mut self.link, &self.me, dead).await {
                 Ok(Some(number)) => {
                     self.fleet.expired(dead.len());
                     (self.owned)(self.me.id, number);
-                    self.fleet.becomes(Role::Recovering);
+                    self.fleet.begins_to_recover();
                     tracing::info!("this gateway has the batch log now, and recovers its batches");
                 }
                 Ok(None) => {}

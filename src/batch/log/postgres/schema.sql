@@ -109,13 +109,19 @@ BEGIN
     END IF;
     -- Not a look at the beat beforehand: that would not see a heartbeat that is being committed.
     DELETE FROM instance i USING unnest(dead, beats) AS d (id, beat) WHERE i.id = d.id AND i.beat = d.beat;
+    -- Also if the log is not taken: nobody else would see that they are dead.
+    DELETE FROM owed WHERE member NOT IN (SELECT id FROM instance);
     IF EXISTS (SELECT FROM instance WHERE id = l.owner) THEN
+        RETURN NULL;
+    END IF;
+    IF my_address IS NOT NULL AND NOT EXISTS (SELECT FROM instance WHERE id = me) THEN
+        -- The others have taken it for dead, so it does not know which tables are guarded: it has to join again.
         RETURN NULL;
     END IF;
     IF EXISTS (SELECT FROM instance WHERE id <> me AND (my_address IS NULL OR address IS NULL)) THEN
         RETURN NULL;
     END IF;
-    DELETE FROM owed WHERE member NOT IN (SELECT id FROM instance) OR member = me;
+    DELETE FROM owed WHERE member = me;
     INSERT INTO instance (id, name, version, lease_ms, address, token)
         VALUES (me, my_name, my_version, my_lease, my_address, my_token)
         ON CONFLICT (id) DO UPDATE SET beat = instance.beat + 1;
@@ -160,8 +166,20 @@ BEGIN
     PERFORM pg_notify('nsgate', '');
 END $$;
 
+-- Numbers the calls about guards of one owner. A call that was held up on its way, and arrives after a later one, is
+-- refused: it would undo what the later one did.
+CREATE OR REPLACE FUNCTION number_2(my_fence bigint, my_try bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO writer AS known (n, fence, try) VALUES (-1, my_fence, my_try)
+        ON CONFLICT (n) DO UPDATE SET fence = EXCLUDED.fence, try = EXCLUDED.try
+        WHERE (known.fence, known.try) < (EXCLUDED.fence, EXCLUDED.try);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a later call about guards was made' USING ERRCODE = 'serialization_failure';
+    END IF;
+END $$;
+
 -- Guards tables: every other gateway has to acknowledge the ticket that this returns. NULL as write_1.
-CREATE OR REPLACE FUNCTION claim_2(me uuid, my_fence bigint, keys text[], with_names boolean[])
+CREATE OR REPLACE FUNCTION claim_2(me uuid, my_fence bigint, my_try bigint, keys text[], with_names boolean[])
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     t bigint;
@@ -172,6 +190,7 @@ BEGIN
     IF t IS NULL THEN
         RETURN NULL;
     END IF;
+    PERFORM number_2(my_fence, my_try);
     INSERT INTO guard AS known (key, ticket, names)
         SELECT k, t, n FROM unnest(keys, with_names) AS u (k, n)
         ON CONFLICT (key) DO UPDATE SET ticket = t, names = known.names OR EXCLUDED.names;
@@ -182,26 +201,30 @@ BEGIN
 END $$;
 
 -- Removes guards. False as write_1.
-CREATE OR REPLACE FUNCTION release_2(me uuid, my_fence bigint, keys text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION release_2(me uuid, my_fence bigint, my_try bigint, keys text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(7361, 'log'::regclass::oid::integer);
     UPDATE log SET released = released + 1 WHERE owner = me AND fence = my_fence;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM number_2(my_fence, my_try);
     DELETE FROM guard WHERE key = ANY (keys);
     RETURN true;
 END $$;
 
--- Makes these the only guards, for a gateway that has recovered the batches of another. Else as claim_2.
-CREATE OR REPLACE FUNCTION replace_2(me uuid, my_fence bigint, keys text[], with_names boolean[])
+-- Makes these the only guards of the catalogs at `addresses`, for a gateway that has recovered the batches of another.
+-- Else as claim_2. Guards of catalogs that it does not know stay.
+CREATE OR REPLACE FUNCTION replace_2(
+    me uuid, my_fence bigint, my_try bigint, keys text[], with_names boolean[], addresses text[]
+)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     t bigint;
 BEGIN
-    t := claim_2(me, my_fence, keys, with_names);
+    t := claim_2(me, my_fence, my_try, keys, with_names);
     IF t IS NOT NULL THEN
-        DELETE FROM guard WHERE ticket < t;
+        DELETE FROM guard WHERE ticket < t AND split_part(key, E'\x1f', 1) = ANY (addresses);
         DELETE FROM owed WHERE ticket < t;
         UPDATE log SET released = released + 1;
     END IF;

@@ -203,6 +203,7 @@ impl Thread {
             () = fence.is_lost() => {}
             () = end_with_lease(&self.shared.ownership, &self.shared.fleet, me.lease) => {}
         }
+        self.shared.fleet.was_expired();
         leave(&mut link, me.id).await;
     }
 
@@ -260,6 +261,8 @@ impl Thread {
                 shared.written().await;
             }
         }
+        // From here on no claim waits for this gateway.
+        fleet.was_expired();
         if let Some(me) = last {
             let mut link = Link::new(Arc::clone(&connector), Arc::clone(&shared.outage));
             leave(&mut link, me).await;
