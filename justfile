@@ -53,9 +53,9 @@ deny:
 deny-all:
     cargo deny --locked --all-features check licenses sources advisories
 
-# Model-checks the batch protocol within large bounds: minutes, gigabytes
+# Model-checks the batch protocol, and gateways that share a log, within large bounds: minutes, gigabytes
 model:
-    NSGATE_MODEL=full cargo test --locked --release --test model
+    NSGATE_MODEL=full cargo test --locked --release --test model --test fleet_model
 
 # Simulates seeds: just simulate 100000..200000
 simulate SEEDS:
