@@ -3,7 +3,7 @@
 mod bulkhead;
 mod endpoints;
 mod numbers;
-mod three;
+mod one_of_three;
 
 use http::Method;
 use serde_json::json;

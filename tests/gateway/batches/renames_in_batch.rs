@@ -1,7 +1,7 @@
 //! Renames in a batch: several tables get their names, and others their versions, in one step.
 
+mod being_written;
 mod refused;
-mod unfinished;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;

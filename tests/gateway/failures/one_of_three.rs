@@ -3,7 +3,7 @@
 //! The run of `cargo test` checks only counts. To measure over a longer time:
 //!
 //! ```text
-//! NSGATE_FAULT_SECONDS=20 cargo test --test gateway failures::three -- --nocapture
+//! NSGATE_FAULT_SECONDS=20 cargo test --test gateway failures::one_of_three -- --nocapture
 //! ```
 
 use std::collections::BTreeMap;
