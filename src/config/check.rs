@@ -72,7 +72,7 @@ fn slot_cooldown(config: &Config, reader: &mut Reader<'_>) {
         } else {
             "batch.gateways"
         };
-        reader.problem_at(key, "`batch.lease` must be at least 2 s below `batch.lock_timeout`: batches wait for a gateway that is silent until its lease is over");
+        reader.problem_at(key, "is too near `batch.lock_timeout`: batches wait for a silent gateway until its lease is over; write at least 2 s less than `batch.lock_timeout`");
     }
     if let Some(advertised) = &gateways.advertise
         && !advertised
