@@ -56,6 +56,10 @@ impl Fleet {
             expiries: self.expiries.load(Ordering::SeqCst),
         };
         match &*role {
+            // A batch needs the log, whatever is served without it.
+            Role::Owner if subject == Subject::Owner && !self.lease.is_valid() => {
+                Err(unavailable(UNKNOWING))
+            }
             Role::Owner => self.alive().map(|()| Some(passage(None))),
             Role::Outside if self.serves_without_log && place.is_some() => {
                 Ok(place.map(|place| passage(Some(place))))

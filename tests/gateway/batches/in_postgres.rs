@@ -5,18 +5,24 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{BATCH, assert_both, pair, settled, start, stored, until, visible};
+use crate::catalog::faults::PATIENCE;
 use crate::harness::{Setup, World};
 use crate::postgres::Postgres;
 
 /// Starts two catalogs and a gateway whose log is in a new schema.
 async fn world(server: &Postgres) -> World {
+    world_with(server, "").await
+}
+
+/// Does the same, with further keys of `batch`.
+async fn world_with(server: &Postgres, settings: &str) -> World {
     let address = server.socket();
     let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
         .args(["log", "prepare", &address])
         .output();
     let prepared = prepared.unwrap();
     assert!(prepared.status.success(), "{prepared:?}");
-    let section = format!("batch: {{ log: \"{address}\", lease: 1s }}");
+    let section = format!("batch: {{ log: \"{address}\", lease: 1s, {settings} }}");
     Setup::two().section(&section).start().await.seeded()
 }
 
@@ -108,7 +114,16 @@ async fn a_server_that_is_away() {
     let said = refused.json();
     let said = said.to_string();
     assert!(said.contains("the batch log does not answer"), "{said}");
-    assert_both(&world, &[1], "without the log").await;
+    let list = "/v1/table/west%24t1/version/list";
+    let refuses = async {
+        while world.client().post_nothing(list).await.status != 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refuses).await;
+    assert!(refused.is_ok(), "another gateway may have the log by now");
+    let namespaces = world.client().get("/v1/namespace/%24/list").await;
+    assert_eq!(namespaces.status, 200, "{:?}", namespaces.body);
     assert_eq!(stored(&world, "west"), [1]);
     server.up();
     until_committed(&world.client(), &pair(&world, 2)).await;
@@ -121,4 +136,22 @@ async fn a_server_that_is_away() {
     assert!(log.contains("the batch log answers again"), "{log}");
     let shown = world.admin().get("/config").await.ok().json();
     assert_eq!(shown["batch"]["schema"], json!("nsgate"));
+}
+
+#[tokio::test]
+async fn tables_are_served_without_the_log_where_it_is_configured() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world_with(&server, "without_log: serve").await;
+    server.crash();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_both(&world, &[1], "without the log").await;
+    assert_eq!(
+        world.client().post(BATCH, &pair(&world, 2)).await.status,
+        503
+    );
+    server.up();
+    until_committed(&world.client(), &pair(&world, 2)).await;
+    assert_both(&world, &[1, 2], "with the log again").await;
 }
