@@ -16,6 +16,7 @@ pub mod log;
 pub mod participant;
 pub mod plan;
 pub mod run;
+mod sharing;
 pub mod step;
 pub mod visibility;
 mod whereabouts;
@@ -40,8 +41,6 @@ pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;
 use crate::batch::api::outcomes::{BatchAnswer, Outcomes};
-use crate::batch::fleet::{Fleet, OwnedGuards, RELEASE_EVERY};
-use crate::batch::run::guarding::{CoordinatorTables, Sharing};
 pub(crate) use crate::batch::run::now_millis;
 use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
@@ -113,59 +112,6 @@ impl Batches {
     /// Creates the batches over `log`, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self::over(Coordinator::new(log, settings, metrics))
-    }
-
-    /// Creates the batches over a log that is shared with other gateways, or that another process can take over.
-    /// `guards` are the guards of this gateway's batches; `None` if it has the log for itself.
-    pub fn sharing(
-        log: Arc<dyn Log>,
-        fleet: &Arc<Fleet>,
-        guards: Option<OwnedGuards>,
-        settings: BatchConfig,
-        metrics: metrics::Batch,
-    ) -> Self {
-        let mut coordinator = Coordinator::new(log, settings, metrics);
-        coordinator.sharing = Some(Sharing {
-            fleet: Arc::clone(fleet),
-            guards,
-        });
-        let batches = Self::over(coordinator);
-        let tables = CoordinatorTables(Arc::downgrade(&batches.coordinator));
-        fleet.serve_from(Arc::new(tables));
-        batches
-    }
-
-    /// The gateways that share the log; `None` if it is for one process only.
-    pub fn fleet(&self) -> Option<&Arc<Fleet>> {
-        self.coordinator
-            .sharing
-            .as_ref()
-            .map(|sharing| &sharing.fleet)
-    }
-
-    /// The state of the batch log, for the metrics.
-    pub fn log_counts(&self) -> metrics::LogCounts {
-        let Some(sharing) = &self.coordinator.sharing else {
-            return metrics::LogCounts {
-                owned: true,
-                gateways: 1,
-                ..metrics::LogCounts::default()
-            };
-        };
-        let mut counts = sharing.fleet.counts();
-        if counts.owned {
-            counts.guarded_tables = sharing.guards.as_ref().map_or(0, OwnedGuards::len);
-        }
-        counts
-    }
-
-    /// Releases the guards that batches do not need any more, until the future is dropped.
-    pub async fn release_guards(&self) {
-        let mut tick = tokio::time::interval(RELEASE_EVERY);
-        loop {
-            tick.tick().await;
-            self.coordinator.release_guards().await;
-        }
     }
 
     /// Creates the batches with the given clock, for a simulation that must not depend on the time of day.

@@ -46,7 +46,7 @@ const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so 
 const NO_OWNER: &str =
     "no gateway has the batch log at the moment; another one takes it over; retry later";
 
-/// What this gateway is to the log.
+/// The part of this gateway in the use of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It does not take part at the moment, and knows no guards.
@@ -235,7 +235,7 @@ impl Fleet {
         self.is_shared
     }
 
-    /// What this gateway is to the log now.
+    /// The present role of this gateway.
     pub fn role(&self) -> Role {
         self.role.borrow().clone()
     }

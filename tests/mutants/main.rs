@@ -12,6 +12,7 @@
 )]
 
 mod batch_bugs;
+mod fleet_bugs;
 mod protections;
 
 use std::fs;
@@ -20,6 +21,7 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use batch_bugs::{BUGS, Bug};
+use fleet_bugs::FLEET_BUGS;
 use protections::PROTECTIONS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -79,7 +81,7 @@ fn every_planted_bug_is_caught() {
 }
 
 fn all() -> impl Iterator<Item = &'static Bug> {
-    BUGS.iter().chain(PROTECTIONS)
+    BUGS.iter().chain(PROTECTIONS).chain(FLEET_BUGS)
 }
 
 /// A copy of the source.

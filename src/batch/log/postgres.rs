@@ -12,6 +12,7 @@ mod examine;
 mod fence;
 mod guards;
 mod install;
+mod keeper;
 mod member;
 mod outage;
 mod owner;

@@ -28,6 +28,8 @@ pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-own
 
 /// The longest time for opening a connection to another gateway.
 const CONNECT: Duration = Duration::from_secs(2);
+/// The time after which a connection to a machine that answers nothing at all is given up.
+const SILENCE: Duration = Duration::from_secs(8);
 /// The time for which an idle connection is kept. Shorter than the other gateway keeps it.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -67,6 +69,10 @@ impl PeerClient {
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(CONNECT));
+        http.set_keepalive(Some(SILENCE / 2));
+        http.set_keepalive_interval(Some(SILENCE / 8));
+        http.set_keepalive_retries(Some(4));
+        http.set_tcp_user_timeout(Some(SILENCE));
         let builder = ClientConfig::builder_with_provider(pem::provider())
             .with_safe_default_protocol_versions()?;
         let connector = HttpsConnectorBuilder::new();

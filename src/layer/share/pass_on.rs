@@ -50,10 +50,7 @@ where
     let learned = RequestContext::of(asked.extensions());
     let (operation, peer) = (learned.operation, learned.peer.clone());
     if learned.is_passed_on {
-        return Err(
-            Error::unavailable("the gateway that had the batch log lost it; retry later")
-                .with_retry_after(RetryAfter::SOON),
-        );
+        return Err(later("the gateway that had the batch log lost it"));
     }
     let (kept, repeats) = keep(&sharing, asked, operation).await?;
     let mut may_have_acted = false;
@@ -72,10 +69,7 @@ where
                 *asked.body_mut() = Body::full(body);
             }
             let Some(passage) = sharing.fleet.admit(subject.as_ref())? else {
-                return Err(
-                    Error::unavailable("the batch log was lost again; retry later")
-                        .with_retry_after(RetryAfter::SOON),
-                );
+                return Err(later("the batch log was lost again"));
             };
             let passage = Arc::new(passage);
             let is_read = begin(asked, &passage);
@@ -178,8 +172,13 @@ fn unanswered(owner: &Owner, key: Option<&HeaderValue>, may_have_acted: bool) ->
     if may_have_acted {
         unknown(&words, key)
     } else {
-        Error::unavailable(format!("{words}; retry later")).with_retry_after(RetryAfter::SOON)
+        later(&words)
     }
+}
+
+/// Returns the error for a request of which nothing was carried out.
+fn later(words: &str) -> Error {
+    Error::unavailable(format!("{words}; retry later")).with_retry_after(RetryAfter::SOON)
 }
 
 /// Returns the error for a request that may have been carried out.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// The time after which a test gives up on an event that must happen: a backstop, never a measure.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A fault of one call.
 #[derive(Clone, Debug)]

@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::connect::Link;
 use super::fence::Fence;
-use super::guards::{GuardKeeper, GuardRequests};
+use super::guards::GuardRequests;
+use super::keeper::GuardKeeper;
 use super::owner::{self, Instance, Observer, SeenInstance, Users};
 use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;

@@ -240,22 +240,8 @@ pub(super) async fn take(
     me: &Instance,
     dead: &[SeenInstance],
 ) -> Result<Option<i64>, String> {
-    let (ids, beats) = columns(dead);
-    let taken = link
-        .query(
-            "SELECT take_2($1, $2, $3, $4, $5, $6, $7, $8)",
-            &[
-                &me.id,
-                &me.name,
-                &env!("CARGO_PKG_VERSION"),
-                &me.lease_millis(),
-                &me.address,
-                &me.token,
-                &ids,
-                &beats,
-            ],
-        )
-        .await;
+    let sql = "SELECT take_2($1, $2, $3, $4, $5, $6, $7, $8)";
+    let taken = enter(link, sql, me, dead).await;
     match taken {
         Ok(rows) => Ok(rows.first().and_then(|row| row.get(0))),
         Err(trouble) if trouble.remedy().is_some() => Err(trouble.explained()),
@@ -269,23 +255,34 @@ pub(super) async fn join(
     me: &Instance,
     dead: &[SeenInstance],
 ) -> Result<Option<String>, Trouble> {
-    let (ids, beats) = columns(dead);
-    let joined = link
-        .query(
-            "SELECT join_2($1, $2, $3, $4, $5, $6, $7, $8)",
-            &[
-                &me.id,
-                &me.name,
-                &env!("CARGO_PKG_VERSION"),
-                &me.lease_millis(),
-                &me.address,
-                &me.token,
-                &ids,
-                &beats,
-            ],
-        )
-        .await?;
+    let sql = "SELECT join_2($1, $2, $3, $4, $5, $6, $7, $8)";
+    let joined = enter(link, sql, me, dead).await?;
     Ok(joined.first().and_then(|row| row.get(0)))
+}
+
+/// Calls a function with this process and the gateways that are dead.
+async fn enter(
+    link: &mut Link,
+    sql: &'static str,
+    me: &Instance,
+    dead: &[SeenInstance],
+) -> Result<Vec<Row>, Trouble> {
+    let (ids, beats) = columns(dead);
+    let (version, lease) = (env!("CARGO_PKG_VERSION"), me.lease_millis());
+    link.query(
+        sql,
+        &[
+            &me.id,
+            &me.name,
+            &version,
+            &lease,
+            &me.address,
+            &me.token,
+            &ids,
+            &beats,
+        ],
+    )
+    .await
 }
 
 /// Removes gateways that were silent for longer than their leases. Returns the names of those that are gone; `None` if

@@ -1,0 +1,362 @@
+//! The keeper of the guards: it claims and releases them in the database for the gateway that owns the log, and
+//! acknowledges them for the others.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::cause::Trouble;
+use super::connect::Link;
+use super::fence::Fence;
+use super::guards::{GuardRequests, Request};
+use crate::batch::fleet::{Fleet, Guard};
+use crate::batch::log::LogError;
+
+/// The number of claims that share one statement.
+const GROUP: usize = 256;
+/// The pause after a request that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The interval at which a gateway looks whether others have acknowledged, if no notification tells it.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+const STATE: &str = "SELECT owner, ticket, released FROM log";
+const GUARDS_AFTER: &str = "SELECT key, names, ticket FROM guard WHERE ticket > $1";
+const KEYS: &str = "SELECT key FROM guard";
+const OWED_BY: &str = "SELECT ticket FROM owed WHERE member = $1";
+const OWED: &str = "SELECT DISTINCT ticket FROM owed WHERE ticket = ANY ($1)";
+const STRAYS: &str = "DELETE FROM stray WHERE key = ANY ($1) RETURNING key";
+// No crash of the server can undo what an acknowledgement allows: it only has to be given again.
+const ACKNOWLEDGE: &str =
+    "SELECT set_config('synchronous_commit', 'off', true), acknowledge_2($1, $2, $3)";
+
+/// A claim that others have yet to acknowledge.
+struct Claimed {
+    ticket: i64,
+    keys: Vec<String>,
+    done: oneshot::Sender<Result<Vec<String>, LogError>>,
+}
+
+/// The guards, as one gateway claims or acknowledges them while it takes part.
+pub(super) struct GuardKeeper<'a> {
+    pub(super) link: Link,
+    pub(super) heard: Arc<Notify>,
+    pub(super) me: Uuid,
+    pub(super) fleet: &'a Arc<Fleet>,
+    pub(super) ownership: &'a OnceLock<Arc<Fence>>,
+    pub(super) requests: &'a mut GuardRequests,
+    /// Told when the owner of the log is another one.
+    pub(super) changed: &'a Notify,
+    /// Told once the guards are known.
+    pub(super) known: &'a Notify,
+    /// The number of calls about guards so far.
+    pub(super) tries: i64,
+}
+
+/// The state of the log, as a keeper has seen it so far.
+#[derive(Default)]
+struct Known {
+    owner: Option<Option<Uuid>>,
+    ticket: i64,
+    released: Option<i64>,
+    /// The tickets that are being acknowledged.
+    draining: HashSet<i64>,
+}
+
+impl GuardKeeper<'_> {
+    /// Claims, releases and acknowledges guards, until it is dropped.
+    pub(super) async fn keep(mut self) {
+        let mut known = Known::default();
+        let mut claims: Vec<Claimed> = Vec::new();
+        let mut drains = FuturesUnordered::new();
+        let mut tick = interval(LOOK_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let mut acknowledged = Vec::new();
+            let mut requests = Vec::new();
+            let heard = Arc::clone(&self.heard);
+            tokio::select! {
+                () = heard.notified() => {}
+                _ = tick.tick() => {}
+                request = self.requests.0.recv() => match request {
+                    Some(request) => requests.push(request),
+                    // The log is closed; the thread ends soon.
+                    None => sleep(PAUSE).await,
+                },
+                Some(drained) = drains.next() => acknowledged.push(drained),
+            }
+            while requests.len() < GROUP
+                && let Ok(request) = self.requests.0.try_recv()
+            {
+                requests.push(request);
+            }
+            while let Some(Some(drained)) = drains.next().now_or_never() {
+                acknowledged.push(drained);
+            }
+            let done = async {
+                self.acknowledge(&acknowledged).await?;
+                for (ticket, _) in &acknowledged {
+                    known.draining.remove(ticket);
+                }
+                self.carry_out(requests, &mut claims).await?;
+                self.answer(&mut claims).await?;
+                self.refresh(&mut known).await
+            };
+            match done.await {
+                Ok(owed) => {
+                    for (ticket, guards) in owed {
+                        let fleet = Arc::clone(self.fleet);
+                        drains.push(async move {
+                            let mut strays = Vec::new();
+                            for guard in guards {
+                                if fleet.drain(&guard).await {
+                                    strays.push(guard.key);
+                                }
+                            }
+                            (ticket, strays)
+                        });
+                    }
+                }
+                Err(_) => {
+                    // What was drained is drained again: the acknowledgement may be lost.
+                    known.draining.clear();
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Tells the owner that no request for these guards is served here any more.
+    async fn acknowledge(&mut self, drained: &[(i64, Vec<String>)]) -> Result<(), Trouble> {
+        if drained.is_empty() {
+            return Ok(());
+        }
+        let tickets: Vec<i64> = drained.iter().map(|(ticket, _)| *ticket).collect();
+        let strays = drained.iter().flat_map(|(_, strays)| strays);
+        let strays: Vec<&str> = strays.map(String::as_str).collect();
+        let parameters: [&(dyn ToSql + Sync); 3] = [&self.me, &tickets, &strays];
+        self.link.query(ACKNOWLEDGE, &parameters).await.map(drop)
+    }
+
+    /// Carries out requests of the owner. Those that fail are answered so: their batches are refused.
+    async fn carry_out(
+        &mut self,
+        requests: Vec<Request>,
+        claims: &mut Vec<Claimed>,
+    ) -> Result<(), Trouble> {
+        let Some(fence) = self.ownership.get().cloned() else {
+            // Without an answer, the channels say that there is none.
+            return Ok(());
+        };
+        let me = self.me;
+        let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+        for request in requests {
+            match request {
+                Request::Claim {
+                    guards: wanted,
+                    replaces: None,
+                    done,
+                } => {
+                    waiting.push((wanted.iter().map(|guard| guard.key.clone()).collect(), done));
+                    guards.extend(wanted);
+                }
+                Request::Claim {
+                    guards,
+                    replaces,
+                    done,
+                } => {
+                    let keys = guards.iter().map(|guard| guard.key.clone()).collect();
+                    let claimed = self.claim(&fence, &guards, replaces).await;
+                    settle(claims, &fence, claimed, vec![(keys, done)])?;
+                }
+                Request::Release { keys, done } => {
+                    self.tries += 1;
+                    let (number, tries) = (fence.number(), self.tries);
+                    let released = self
+                        .link
+                        .query(
+                            "SELECT release_2($1, $2, $3, $4)",
+                            &[&me, &number, &tries, &keys],
+                        )
+                        .await;
+                    let _ = done.send(match &released {
+                        Ok(rows) if rows.first().is_some_and(|row| row.get(0)) => Ok(()),
+                        Ok(_) => Err(fence.to_error()),
+                        Err(trouble) => Err(fence.away(&trouble.words)),
+                    });
+                    released?;
+                }
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        // A key that stands twice would be updated twice in one statement.
+        let mut by_key = BTreeMap::new();
+        for guard in guards {
+            *by_key.entry(guard.key).or_insert(false) |= guard.names;
+        }
+        let guards: Vec<Guard> = by_key
+            .into_iter()
+            .map(|(key, names)| Guard { key, names })
+            .collect();
+        let claimed = self.claim(&fence, &guards, None).await;
+        settle(claims, &fence, claimed, waiting)
+    }
+
+    async fn claim(
+        &mut self,
+        fence: &Fence,
+        guards: &[Guard],
+        replaces: Option<Vec<String>>,
+    ) -> Result<Option<i64>, Trouble> {
+        let keys: Vec<&str> = guards.iter().map(|guard| &*guard.key).collect();
+        let names: Vec<bool> = guards.iter().map(|guard| guard.names).collect();
+        self.tries += 1;
+        let (me, number, tries) = (self.me, fence.number(), self.tries);
+        let rows = match replaces {
+            None => {
+                let sql = "SELECT claim_2($1, $2, $3, $4, $5)";
+                self.link
+                    .query(sql, &[&me, &number, &tries, &keys, &names])
+                    .await?
+            }
+            Some(addresses) => {
+                let sql = "SELECT replace_2($1, $2, $3, $4, $5, $6)";
+                self.link
+                    .query(sql, &[&me, &number, &tries, &keys, &names, &addresses])
+                    .await?
+            }
+        };
+        Ok(rows.first().and_then(|row| row.get(0)))
+    }
+
+    /// Answers the claims that every other gateway has acknowledged.
+    async fn answer(&mut self, claims: &mut Vec<Claimed>) -> Result<(), Trouble> {
+        claims.retain(|claim| !claim.done.is_closed());
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let tickets: Vec<i64> = claims.iter().map(|claim| claim.ticket).collect();
+        let rows = self.link.query(OWED, &[&tickets]).await?;
+        let owed: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        if claims.iter().all(|claim| owed.contains(&claim.ticket)) {
+            return Ok(());
+        }
+        let granted = claims.extract_if(.., |claim| !owed.contains(&claim.ticket));
+        let granted: Vec<Claimed> = granted.collect();
+        let keys: Vec<&str> = granted
+            .iter()
+            .flat_map(|claim| claim.keys.iter().map(String::as_str))
+            .collect();
+        let rows = self.link.query(STRAYS, &[&keys]).await?;
+        let strays: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
+        for claim in granted {
+            let found = claim.keys.into_iter().filter(|key| strays.contains(key));
+            let _ = claim.done.send(Ok(found.collect()));
+        }
+        Ok(())
+    }
+
+    /// Learns the guards of the owner, if that is another gateway. Returns the tickets that are owed, and their guards.
+    async fn refresh(&mut self, known: &mut Known) -> Result<Vec<(i64, Vec<Guard>)>, Trouble> {
+        let rows = self.link.query(STATE, &[]).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Vec::new());
+        };
+        let (owner, ticket, released): (Option<Uuid>, i64, i64) =
+            (row.get(0), row.get(1), row.get(2));
+        if known.owner != Some(owner) {
+            known.owner = Some(owner);
+            self.changed.notify_one();
+        }
+        if self.ownership.get().is_some() {
+            self.known.notify_one();
+            return Ok(Vec::new());
+        }
+        let mut fresh = Vec::new();
+        if ticket > known.ticket {
+            let rows = self.link.query(GUARDS_AFTER, &[&known.ticket]).await?;
+            for row in &rows {
+                let (key, names, ticket): (String, bool, i64) =
+                    (row.get(0), row.get(1), row.get(2));
+                known.ticket = known.ticket.max(ticket);
+                fresh.push((ticket, Guard { key, names }));
+            }
+            let guarded = self.fleet.guarded();
+            guarded.add(fresh.iter().map(|(_, guard)| guard.clone()));
+        }
+        if known.released != Some(released) {
+            // A look that is not older than the one that added guards.
+            let rows = self.link.query(KEYS, &[]).await?;
+            let keys = rows.iter().map(|row| row.get(0)).collect();
+            self.fleet.guarded().retain(&keys);
+            known.released = Some(released);
+        }
+        let rows = self.link.query(OWED_BY, &[&self.me]).await?;
+        let owed = rows.iter().map(|row| row.get::<_, i64>(0));
+        let owed: Vec<i64> = owed
+            .filter(|ticket| known.draining.insert(*ticket))
+            .collect();
+        self.known.notify_one();
+        let mut drains = Vec::new();
+        for ticket in owed {
+            let mut guards: Vec<Guard> = fresh
+                .iter()
+                .filter(|(of, _)| *of == ticket)
+                .map(|(_, guard)| guard.clone())
+                .collect();
+            if guards.is_empty() {
+                // It was seen before, and the acknowledgement was lost or is owed anew; or a later claim has its tables.
+                let sql = "SELECT key, names FROM guard WHERE ticket >= $1";
+                let rows = self.link.query(sql, &[&ticket]).await?;
+                let again = rows.iter().map(|row| Guard {
+                    key: row.get(0),
+                    names: row.get(1),
+                });
+                guards = again.collect();
+                self.fleet.guarded().add(guards.iter().cloned());
+            }
+            drains.push((ticket, guards));
+        }
+        Ok(drains)
+    }
+}
+
+type Waiting = Vec<(Vec<String>, oneshot::Sender<Result<Vec<String>, LogError>>)>;
+
+/// Records claims that were made with one statement, or answers that they were not.
+fn settle(
+    claims: &mut Vec<Claimed>,
+    fence: &Fence,
+    claimed: Result<Option<i64>, Trouble>,
+    waiting: Waiting,
+) -> Result<(), Trouble> {
+    match claimed {
+        Ok(Some(ticket)) => {
+            let new = waiting
+                .into_iter()
+                .map(|(keys, done)| Claimed { ticket, keys, done });
+            claims.extend(new);
+            Ok(())
+        }
+        Ok(None) => {
+            for (_, done) in waiting {
+                let _ = done.send(Err(fence.to_error()));
+            }
+            Ok(())
+        }
+        Err(trouble) => {
+            for (_, done) in waiting {
+                let _ = done.send(Err(fence.away(&trouble.words)));
+            }
+            Err(trouble)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The bugs of gateways that share a batch log, in the code itself; `fleet_model/mutants.rs` has those of its model.
+
+use super::batch_bugs::Bug;
+
+const FLEET: &[&str] = &["--test", "gateway", "fleet::"];
+const AWAY: &[&str] = &["--test", "gateway", "in_postgres::"];
+
+pub const FLEET_BUGS: &[Bug] = &[
+    Bug {
+        name: "a guarded table is served by any gateway",
+        file: "src/batch/fleet/guarded.rs",
+        right: "        (!is_guarded).then_some(place)",
+        wrong: "        (!is_guarded || self.len() > 0).then_some(place)",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "the lease is not looked at once the catalog has answered",
+        file: "src/layer/share.rs",
+        right: "        Ok(response) if response.status().is_success() => passage.check_change()?,",
+        wrong: "        Ok(response) if response.status().is_success() => {}",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "a lease has no end",
+        file: "src/batch/fleet/lease.rs",
+        right: "        self.began.elapsed() < Duration::from_nanos(end)",
+        wrong: "        end > 0",
+        checkers: &[AWAY],
+    },
+    Bug {
+        name: "the answer of another process at the owner's address is the owner's",
+        file: "src/layer/share/entrance.rs",
+        right: "            mark(&mut response);\n            return Err(Box::new(response));\n        }\n        let client",
+        wrong: "            return Err(Box::new(response));\n        }\n        let client",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "a process that was stopped beyond its lease goes on",
+        file: "src/batch/log/postgres/member.rs",
+        right: "        deadline.set(left);",
+        wrong: "        let _ = (deadline, left);",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "a batch that is passed on has no key",
+        file: "src/layer/share/pass_on.rs",
+        right: "    if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {",
+        wrong: "    if is_batch && request.headers().len() > 1000 {",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "operators see the batches of their own gateway only",
+        file: "src/admin/gateways.rs",
+        right: "    let peers = Arc::clone(peers);\n    Some(Elsewhere { owner, peers })",
+        wrong: "    let _ = (owner, peers);\n    None",
+        checkers: &[FLEET],
+    },
+];
