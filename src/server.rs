@@ -2,8 +2,8 @@
 //! request to the stack.
 
 pub mod connection;
+mod connection_state;
 pub mod listener;
 mod service;
-mod state;
 mod stream_tasks;
 pub mod tls;

@@ -4,10 +4,10 @@
 //! would have listed is never silently missing.
 
 mod answers;
-mod cut;
-mod gather;
 mod merge;
-mod paged;
+mod page;
+mod read_catalog;
+mod requested_page;
 mod spelling;
 mod token;
 
@@ -32,9 +32,9 @@ use crate::protocol::query::Query;
 use crate::request::origin::Origin;
 use crate::route::{Mount, Table};
 use answers::{json, lacks_namespace, pass};
-use cut::PageRequest;
-use gather::{Budget, ListingError, in_steps};
-use paged::{Segment, Spelling as _};
+use page::{Segment, Spelling as _};
+use read_catalog::{Budget, ListingError, in_steps};
+use requested_page::PageRequest;
 use spelling::{Level, Tree};
 use token::{Place, Position};
 
@@ -223,7 +223,7 @@ async fn namespaces<C: Catalogs + ?Sized>(
     }
     leading.truncate(limit);
     let limit = cut.limit.map(|limit| limit - leading.len());
-    let page = paged::page(catalogs, owner.as_slice(), from, limit, &level).await?;
+    let page = page::page(catalogs, owner.as_slice(), from, limit, &level).await?;
     let (names, next) = page.ok_or_else(|| ListingError::Error(unsettled()))?;
     leading.extend(names);
     Ok(cut.respond(leading, next).await?)
@@ -256,7 +256,7 @@ async fn tables<C: Catalogs + ?Sized>(
         };
         if !cut.is_all() {
             let (segments, from) = (std::slice::from_ref(&owner), cut.from.as_ref());
-            match paged::page(catalogs, segments, from, cut.limit, &level).await? {
+            match page::page(catalogs, segments, from, cut.limit, &level).await? {
                 Some((names, next)) => return Ok(cut.respond(names, next).await?),
                 None => continue,
             }
@@ -310,7 +310,7 @@ async fn all_tables<C: Catalogs + ?Sized>(
         };
         if !cut.is_all() {
             let from = cut.from.as_ref();
-            match paged::page(catalogs, &segments, from, cut.limit, &tree).await? {
+            match page::page(catalogs, &segments, from, cut.limit, &tree).await? {
                 Some((names, next)) => return Ok(cut.respond(names, next).await?),
                 None => continue,
             }

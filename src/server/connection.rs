@@ -29,7 +29,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Service;
 
-pub use crate::server::state::{ConnectionState, Directive, IdleTracker, Timeouts};
+pub use crate::server::connection_state::{ConnectionState, Directive, IdleTracker, Timeouts};
 
 use crate::backend::Peer;
 use crate::body::Body;

@@ -16,7 +16,7 @@ use crate::backend::Peer;
 use crate::body::{Body, KeepAliveBody};
 use crate::request::context::RequestContext;
 use crate::server::connection::rest::Leftover;
-use crate::server::state::{ConnectionState, Serving};
+use crate::server::connection_state::{ConnectionState, Serving};
 
 /// The stack as one connection sees it. Requests enter one after the other, so it is not cloned for each of them.
 pub(in crate::server) struct ConnectionService<S> {

@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
 
-use crate::server::state::ConnectionState;
+use crate::server::connection_state::ConnectionState;
 
 /// The tasks of a connection's requests, as the listener checks them.
 #[derive(Debug, Default)]

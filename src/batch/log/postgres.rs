@@ -14,7 +14,7 @@ mod guards;
 mod install;
 mod keeper;
 mod member;
-mod outage;
+mod outage_report;
 mod owner;
 mod reader;
 mod thread;

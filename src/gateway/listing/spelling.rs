@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::gather::ListingError;
-use super::paged::{Segment, Spelling};
+use super::page::{Segment, Spelling};
+use super::read_catalog::ListingError;
 use super::{Request, merge};
 use crate::auth::access::Rights;
 use crate::batch::TableKey;

@@ -2,7 +2,7 @@
 
 mod filtered;
 mod hidden;
-mod paged;
+mod page;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -17,8 +17,8 @@ use super::outgoing::{Outgoing, WriteOutcome};
 use crate::body::Body;
 use crate::http1::HeaderCache;
 use crate::http1::request::{self, ParsedRequest};
+use crate::server::connection_state::{ConnectionState, Serving};
 use crate::server::service::ConnectionService;
-use crate::server::state::{ConnectionState, Serving};
 
 /// The most bytes that are read at once. hyper serves a request that is longer.
 const ROOM: usize = 16 << 10;

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::inspected::{InspectedIo, Inspector};
-use crate::server::state::ConnectionState;
+use crate::server::connection_state::ConnectionState;
 
 /// A stream, preceded by the bytes that were read from it before.
 pub(super) struct Io<T> {

@@ -15,7 +15,7 @@ use super::direct;
 use crate::body::Body;
 use crate::http1::Pieces;
 use crate::http1::response::{BodyEncoder, write_head};
-use crate::server::state::ConnectionState;
+use crate::server::connection_state::ConnectionState;
 
 /// The longest body that is copied behind its head, in bytes: as much as the system takes at once.
 const LONGEST_COPY: u64 = 16 << 10;

@@ -15,7 +15,7 @@ use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::cause::{self, Trouble};
-use super::outage::Outage;
+use super::outage_report::Outage;
 use crate::config::{ClientTls, PostgresLogConfig};
 use crate::error::BoxError;
 use crate::pem;

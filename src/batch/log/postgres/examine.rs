@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::connect::{Connector, Link};
-use super::outage::Outage;
+use super::outage_report::Outage;
 use super::owner;
 use crate::config::PostgresLogConfig;
 

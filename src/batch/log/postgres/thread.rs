@@ -14,7 +14,7 @@ use super::connect::{Connector, Link};
 use super::fence::{Fence, OnFailure};
 use super::guards::{self, GuardRequests, PostgresGuards};
 use super::member::{End, Member, end_with_lease, unusable};
-use super::outage::Outage;
+use super::outage_report::Outage;
 use super::owner::{self, Instance};
 use super::reader::read_all;
 use super::writer::Writer;

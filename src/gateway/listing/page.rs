@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 
 use super::Catalogs;
 use super::answers::lacks_namespace;
-use super::cut::MANY;
-use super::gather::{Budget, ListingError, TIME, everything, in_steps, off_worker, one_page};
+use super::read_catalog::{Budget, ListingError, TIME, everything, in_steps, off_worker, one_page};
+use super::requested_page::MANY;
 use super::token::{Place, Position};
 use crate::backend::InternalRequest;
 use crate::batch::TableKey;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Request;
 use super::answers::json;
-use super::gather::off_worker;
+use super::read_catalog::off_worker;
 use super::token::{Position, Scope};
 use crate::body::Body;
 use crate::error::Error;
