@@ -2,6 +2,7 @@
 
 mod catalog;
 mod clients;
+mod fleet;
 mod gateway;
 mod process;
 mod python;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 pub use catalog::Catalog;
 pub use clients::Clients;
+pub use fleet::SharedLog;
 pub use gateway::{Behind, Gateway};
 pub use process::Process;
 pub use python::Python;

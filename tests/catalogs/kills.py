@@ -1,6 +1,9 @@
 """Writers and readers, whose gateway and catalogs are killed while they work.
 
-usage: kills.py URI ADMIN_URI TOKEN SEED
+usage: kills.py URIS ADMIN_URIS TOKEN SEED
+
+URIS and ADMIN_URIS are addresses of gateways with `,` between them. Each
+request goes to any of them.
 
 Reads orders, each a line of JSON `[name, arguments…]`, and answers each with a
 line `answer N {…}`:
@@ -48,14 +51,18 @@ PATIENCE = 60
 
 
 class World:
-    def __init__(self, uri, admin, token, seed):
-        self.uri, self.admin, self.token = uri, admin, token
+    def __init__(self, uris, admins, token, seed):
+        self.uris, self.admins, self.token = uris.split(","), admins.split(","), token
         self.random = random.Random(seed)
         self.numbers = itertools.count(1)
         self.tables, self.writes, self.reads, self.old = [], [], [], {}
         # The batches that the admin address showed: their ids, and the versions that they create.
         self.shown = {}
         self.counts = collections.Counter()
+        # The time of the batch that took longest, in seconds.
+        self.slowest = 0
+        # Errors that say that a client could not read an answer.
+        self.odd = []
         self.going = threading.Event()
         self.kinds = [
             *[self.batches] * 4,
@@ -64,6 +71,14 @@ class World:
         ]
         self.pool = concurrent.futures.ThreadPoolExecutor(len(self.kinds))
         self.running = []
+
+    @property
+    def uri(self):
+        return random.choice(self.uris)
+
+    @property
+    def admin(self):
+        return random.choice(self.admins)
 
     def client(self):
         return connect(self.uri, {"Authorization": f"Bearer {self.token}"})
@@ -98,6 +113,7 @@ class World:
 
     def load(self):
         self.counts.clear()
+        self.slowest, self.odd = 0, []
         self.going.set()
         self.running = [self.pool.submit(work, random.Random(self.random.random())) for work in self.kinds]
 
@@ -105,7 +121,7 @@ class World:
         self.going.clear()
         for work in self.running:
             work.result()
-        return {"counts": self.counts}
+        return {"counts": self.counts, "slowest": self.slowest, "odd": self.odd}
 
     def judge(self, quiet, stuck):
         self.repeat()
@@ -173,15 +189,19 @@ class World:
 
     def send(self, write):
         write.sent += 1
+        begun = time.monotonic()
         try:
             status, answer = self.post(BATCH, {"entries": write.entries}, **{"Idempotency-Key": str(write.number)})
         except (OSError, http.client.HTTPException):
             self.counts["batch unknown: no answer"] += 1
             return
+        finally:
+            self.slowest = max(self.slowest, time.monotonic() - begun)
         write.transaction = answer.get("transaction_id")
         write.told = "committed" if status == 200 else "refused" if 400 <= status < 500 else "unknown"
         write.answered = time.monotonic()
-        self.counts[f"batch {write.told}: {status}"] += 1
+        why = "" if status < 500 else f" {answer.get('error', '')[:120]}"
+        self.counts[f"batch {write.told}: {status}{why}"] += 1
 
     def appends(self, random):
         self.single("append", None, random)
@@ -313,6 +333,8 @@ class World:
 
     def missed(self, what, error):
         self.counts[f"{what}: {type(error).__name__}"] += 1
+        if isinstance(error, (TypeError, ValueError)):
+            self.odd.append(f"{what}: {error!r}")
         time.sleep(0.01)
 
     # The checks.
@@ -379,8 +401,8 @@ def route(table):
 
 
 def main():
-    uri, admin, token, seed = sys.argv[1:]
-    world = World(uri, admin, token, int(seed))
+    uris, admins, token, seed = sys.argv[1:]
+    world = World(uris, admins, token, int(seed))
     orders = {"make": world.make, "load": world.load, "rest": world.rest, "judge": world.judge, "remember": world.remember}
     for number, line in enumerate(sys.stdin):
         name, *arguments = json.loads(line)

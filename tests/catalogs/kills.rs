@@ -12,25 +12,25 @@
 //! `NSGATE_KILL_SEED` repeats the choices of a run. The moment within the protocol at which a kill comes depends on the
 //! machine.
 
+mod delays;
+mod fleet;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::harness::{
-    Behind, Catalog, Clients, Delay, Gateway, Message, Python, Relay, block_on, eventually,
-};
+use crate::harness::{Behind, Catalog, Clients, Gateway, Python, Relay, block_on, eventually};
+use delays::{Late, Random, delays};
+use fleet::Fleet;
 
 const CATALOGS: [&str; 3] = ["warehouse", "lake", "archive"];
 const TABLES_EACH: usize = 3;
 /// The number of rounds on the same tables. After the last of them no request is under way to a catalog any more.
 const ROUNDS_ON_TABLES: u64 = 5;
-/// The longest delay in milliseconds: five minutes, because every timeout here is a fifteenth of its default.
-const LONGEST: usize = 20_000;
 
 /// The count of hazards: a request that outlived its gateway has built on an undecided version.
 const HAZARD: &str = "batches that need a person";
@@ -39,13 +39,13 @@ const DELAYED: &str = "requests on their way when a round was judged";
 /// The log line of a gateway for each batch that it finds unfinished.
 const UNFINISHED: &str = "recovering an unfinished batch";
 
-type Late = Arc<Mutex<BTreeMap<String, u64>>>;
-
 /// The processes that are killed and started again, and the clients.
 struct Scene {
     catalogs: [Catalog; 3],
     relays: [Relay; 3],
-    gateway: Gateway,
+    gateways: Vec<Gateway>,
+    /// What the gateways share; `None` for one gateway with its log in a file.
+    fleet: Option<Fleet>,
     /// The writers and readers.
     world: Clients,
     random: Random,
@@ -64,87 +64,104 @@ enum Victim<'a> {
 
 #[test]
 fn whatever_is_killed_every_batch_is_all_or_nothing() {
-    let rounds = number("NSGATE_KILL_ROUNDS").unwrap_or(ROUNDS_ON_TABLES);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seed = number("NSGATE_KILL_SEED").unwrap_or(now.unwrap().as_secs());
-    println!("kills: {rounds} rounds, NSGATE_KILL_SEED={seed}");
-    let Some(mut scene) = Scene::set(seed) else {
-        return;
-    };
-    let start = Instant::now();
-    for round in 0..rounds {
-        if round % ROUNDS_ON_TABLES == 0 {
-            scene.make_tables(round / ROUNDS_ON_TABLES);
-        }
-        let last = round + 1 == rounds || (round + 1) % ROUNDS_ON_TABLES == 0;
-        let killed = scene.round(last);
-        println!("round {round}, {:?}: {killed}", start.elapsed());
+    if let Some(scene) = Scene::set(None) {
+        scene.run();
     }
-    let ever = scene.world.order(&json!(["remember"]));
-    assert_eq!(ever["wrong"], json!([]), "of {}", ever["tables"]);
-    println!("{rounds} rounds in {:?}:", start.elapsed());
-    for (what, count) in scene.counts.iter().chain(&*scene.late.lock().unwrap()) {
-        println!("  {what}: {count}");
-    }
-    let count = |what| scene.counts.get(what).copied().unwrap_or_default();
-    assert!(
-        count("batch committed: 200") >= rounds,
-        "few batches commit"
-    );
-    for done in [
-        "append: done",
-        "append to a branch: done",
-        "insert: 200",
-        "left",
-        "read: done",
-    ] {
-        assert!(count(done) >= rounds, "few times {done}");
-    }
-    assert!(count("rename: 200") >= rounds / 3, "few renames are done");
-    assert!(
-        count(HAZARD) <= 1 + rounds / 10,
-        "many batches need a person"
-    );
 }
 
 impl Scene {
-    fn set(seed: u64) -> Option<Self> {
+    /// Starts everything: one gateway, or those of a fleet.
+    fn set(fleet: Option<Fleet>) -> Option<Self> {
         let python = Python::ready()?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seed = number("NSGATE_KILL_SEED").unwrap_or(now.unwrap().as_secs());
+        println!("kills: NSGATE_KILL_SEED={seed}");
         let catalogs = CATALOGS.map(|_| Catalog::start(python));
         let relays = [0, 1, 2].map(|index: usize| Relay::to(catalogs[index].port()));
-        let [warehouse, lake, archive] = CATALOGS;
-        let gateway = Gateway::configured(
-            &[
-                Behind::kept(warehouse, relays[0].uri(), &[warehouse]),
-                Behind::rerooted(lake, relays[1].uri(), &["research", lake]),
-                Behind::kept(archive, relays[2].uri(), &[archive]),
-            ],
-            &json!({
-                "batch": {
-                    // The limit is longer than any writer holds on to a version that it built on an undecided one.
-                    "undone_rest": "1500ms",
-                    "slot_cooldown": "4s",
-                    "lock_timeout": "700ms",
-                    "prepare_timeout": "1300ms",
-                    "remember_outcomes": "10m",
-                },
-                "limits": { "response_timeout": "4s", "data_timeout": "40s" },
-            }),
-        );
+        let behind = [
+            Behind::kept("warehouse", relays[0].uri(), &["warehouse"]),
+            Behind::rerooted("lake", relays[1].uri(), &["research", "lake"]),
+            Behind::kept("archive", relays[2].uri(), &["archive"]),
+        ];
+        let more = json!({
+            "batch": {
+                // The limit is longer than any writer holds on to a version that it built on an undecided one.
+                "undone_rest": "1500ms",
+                "slot_cooldown": "4s",
+                "lock_timeout": "700ms",
+                "prepare_timeout": "1300ms",
+                "remember_outcomes": "10m",
+            },
+            "limits": { "response_timeout": "4s", "data_timeout": "40s" },
+        });
+        let gateways = match &fleet {
+            Some(fleet) => fleet.gateways(&behind, &more),
+            None => vec![Gateway::configured(&behind, &more)],
+        };
+        let uris: Vec<String> = gateways.iter().map(Gateway::uri).collect();
+        let admins = gateways.iter().map(|it| format!("http://{}", it.admin()));
+        let admins: Vec<String> = admins.collect();
         let mut command = python.script("kills.py");
-        command.arg(gateway.uri()).arg(admin(&gateway));
-        command.arg(gateway.token()).arg(seed.to_string());
+        command.arg(uris.join(",")).arg(admins.join(","));
+        command.arg(gateways[0].token()).arg(seed.to_string());
         let world = Clients::start(&mut command);
         Some(Self {
             catalogs,
             relays,
-            gateway,
+            gateways,
+            fleet,
             world,
             random: Random(seed),
             counts: BTreeMap::new(),
             late: Late::default(),
             hazards: BTreeSet::new(),
         })
+    }
+
+    /// Runs all rounds, and prints what was done.
+    fn run(mut self) {
+        let usual = match &self.fleet {
+            Some(_) => fleet::ROUNDS,
+            None => ROUNDS_ON_TABLES,
+        };
+        let rounds = number("NSGATE_KILL_ROUNDS").unwrap_or(usual);
+        let start = Instant::now();
+        for round in 0..rounds {
+            if round % ROUNDS_ON_TABLES == 0 {
+                self.make_tables(round / ROUNDS_ON_TABLES);
+            }
+            let last = round + 1 == rounds || (round + 1) % ROUNDS_ON_TABLES == 0;
+            let killed = self.round(last);
+            println!("round {round}, {:?}: {killed}", start.elapsed());
+        }
+        let ever = self.world.order(&json!(["remember"]));
+        assert_eq!(ever["wrong"], json!([]), "of {}", ever["tables"]);
+        println!("{rounds} rounds in {:?}:", start.elapsed());
+        for (what, count) in self.counts.iter().chain(&*self.late.lock().unwrap()) {
+            println!("  {what}: {count}");
+        }
+        if let Some(fleet) = &self.fleet {
+            fleet.tell();
+        }
+        let count = |what| self.counts.get(what).copied().unwrap_or_default();
+        assert!(
+            count("batch committed: 200") >= rounds,
+            "few batches commit"
+        );
+        for done in [
+            "append: done",
+            "append to a branch: done",
+            "insert: 200",
+            "left",
+            "read: done",
+        ] {
+            assert!(count(done) >= rounds, "few times {done}");
+        }
+        assert!(count("rename: 200") >= rounds / 3, "few renames are done");
+        assert!(
+            count(HAZARD) <= 1 + rounds / 10,
+            "many batches need a person"
+        );
     }
 
     /// Creates new tables in every catalog.
@@ -178,10 +195,21 @@ impl Scene {
         if self.random.below(3) > 0 {
             self.meet();
         }
-        let killed = self.kill();
+        let killed = if self.fleet.is_some() {
+            self.strike()
+        } else {
+            self.kill()
+        };
         sleep(self.random.between(100, 300));
-        self.world.order(&json!(["rest"]));
-        let unfinished = self.gateway.log().matches(UNFINISHED).count() as u64;
+        let rested = self.world.order(&json!(["rest"]));
+        for odd in rested["odd"].as_array().unwrap() {
+            println!("  {odd}");
+        }
+        let slowest = rested["slowest"].as_f64().unwrap();
+        self.restart_those_that_ended();
+        let logs = self.gateways.iter().map(Gateway::log);
+        let unfinished: usize = logs.map(|log| log.matches(UNFINISHED).count()).sum();
+        let unfinished = unfinished as u64;
         self.settle();
         for relay in &self.relays {
             relay.hurry();
@@ -207,7 +235,7 @@ impl Scene {
             *self.counts.entry(taken_over.to_owned()).or_default() += unfinished;
         }
         self.settle();
-        killed
+        format!("{killed}; the slowest batch took {slowest:.1} s")
     }
 
     /// Prints the messages between gateway and catalogs about the tables that broken promises name.
@@ -230,21 +258,35 @@ impl Scene {
     /// way.
     fn meet(&mut self) {
         let start = Instant::now();
-        while self.at_rest() && start.elapsed() < Duration::from_secs(1) {}
+        while self.is_at_rest() == Some(true) && start.elapsed() < Duration::from_secs(1) {}
         sleep(self.random.between(0, 10));
     }
 
-    /// Returns true if no batch is under way. A batch that is only watched for late arrivals is over.
-    fn at_rest(&self) -> bool {
+    /// Returns whether no batch is under way; `None` if no gateway knows. A batch that is only watched for late arrivals
+    /// is over.
+    fn is_at_rest(&self) -> Option<bool> {
         let over = ["watching", "hazard"];
-        let mut batches = self.open().into_iter();
-        batches.all(|batch| over.iter().any(|state| batch["state"] == *state))
+        let mut batches = self.open()?.into_iter();
+        Some(batches.all(|batch| over.iter().any(|state| batch["state"] == *state)))
     }
 
-    fn open(&self) -> Vec<Value> {
-        let client = Client::new(self.gateway.admin().parse().unwrap());
-        let page = block_on(client.get("/batches")).json();
-        page["batches"].as_array().unwrap().clone()
+    /// Returns the open batches; `None` if no gateway knows them.
+    fn open(&self) -> Option<Vec<Value>> {
+        self.gateways.iter().find_map(|gateway| {
+            let client = Client::new(gateway.admin().parse().unwrap());
+            let page = block_on(client.get("/batches"));
+            (page.status == 200).then(|| page.json()["batches"].as_array().unwrap().clone())
+        })
+    }
+
+    /// Starts gateways again that ended, as a supervisor does.
+    fn restart_those_that_ended(&mut self) {
+        for gateway in &mut self.gateways {
+            if let Some(status) = gateway.ended() {
+                *self.counts.entry(format!("ended: {status}")).or_default() += 1;
+                gateway.again();
+            }
+        }
     }
 
     /// Kills some processes at almost the same moment, and starts each again a little later.
@@ -254,7 +296,7 @@ impl Scene {
         let (of_gateway, of_catalogs) = kinds[random.below(kinds.len())];
         let mut victims = Vec::new();
         if of_gateway {
-            victims.push(Victim::Gateway(&mut self.gateway));
+            victims.extend(self.gateways.iter_mut().map(Victim::Gateway));
         }
         if of_catalogs {
             let certain = random.below(CATALOGS.len());
@@ -289,9 +331,16 @@ impl Scene {
 
     /// Waits until no batch has anything left to do. Returns the tables that wait for an operator.
     fn settle(&mut self) -> Vec<Value> {
-        eventually("every batch to be over", || self.at_rest().then_some(()));
+        for gateway in &self.gateways {
+            eventually("every gateway to serve tables", || {
+                serves(gateway).then_some(())
+            });
+        }
+        eventually("every batch to be over", || {
+            self.is_at_rest().filter(|rest| *rest)
+        });
         let mut stuck = Vec::new();
-        for batch in self.open() {
+        for batch in self.open().unwrap() {
             for entry in batch["entries"].as_array().unwrap() {
                 if !entry["hazard"].is_null() {
                     let why = format!("{}: {}", batch["id"], entry["hazard"]);
@@ -324,60 +373,10 @@ impl Victim<'_> {
     }
 }
 
-/// Returns the delays of requests and answers. Most take a moment longer, some outlast the gateway's timeout, a few
-/// take nearly everything: more often those that a catalog carries out whenever they come. Counts the longest, by kind.
-fn delays(mut random: Random, late: Late) -> impl FnMut(&Message) -> Delay + Send {
-    move |request| {
-        let path = request.path().trim_end_matches('/');
-        let kind = path.rsplit('/').next().unwrap_or_default();
-        let often = match kind {
-            "" => return Delay::default(),
-            "delete" | "register" | "deregister" => 50,
-            "create" => 10,
-            _ => 3,
-        };
-        let drawn = random.below(1000);
-        let delay = if drawn < often {
-            let kind = format!("delayed by seconds: {kind}");
-            *late.lock().unwrap().entry(kind).or_default() += 1;
-            random.between(2000, LONGEST)
-        } else if drawn < 5 * often {
-            random.between(100, 2000)
-        } else {
-            random.between(0, 3)
-        };
-        let (mut request, mut answer) = (delay, Duration::ZERO);
-        if random.below(3) == 0 {
-            (request, answer) = (answer, request);
-        }
-        Delay { request, answer }
-    }
-}
-
-/// A SplitMix64 generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    /// Returns a time between `least` and `most` milliseconds.
-    fn between(&mut self, least: usize, most: usize) -> Duration {
-        Duration::from_millis((least + self.below(most - least + 1)) as u64)
-    }
-}
-
-fn admin(gateway: &Gateway) -> String {
-    format!("http://{}", gateway.admin())
+/// Returns true if a gateway serves tables: it knows what batches do.
+fn serves(gateway: &Gateway) -> bool {
+    let listed = block_on(gateway.client().get("/v1/namespace/warehouse/table/list"));
+    listed.status != 503
 }
 
 fn number(variable: &str) -> Option<u64> {

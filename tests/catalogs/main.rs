@@ -11,6 +11,8 @@
 )]
 
 mod batches;
+#[path = "../support/cable.rs"]
+mod cable;
 #[path = "../support/client.rs"]
 mod client;
 mod clients;
@@ -21,6 +23,8 @@ mod differential;
 mod faults;
 mod harness;
 mod kills;
+#[path = "../support/postgres.rs"]
+mod postgres;
 mod prometheus;
 mod readers;
 mod rename;

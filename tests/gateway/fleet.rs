@@ -20,14 +20,19 @@ async fn world(server: &Postgres, others: usize) -> World {
 
 /// Does the same; the gateways reach the server at `address`.
 async fn world_at(server: &Postgres, address: &str, others: usize) -> World {
+    world_with(server, address, LEASE, others).await
+}
+
+async fn world_with(server: &Postgres, address: &str, lease: Duration, others: usize) -> World {
     let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
         .args(["log", "prepare", &server.socket()])
         .output();
     let prepared = prepared.unwrap();
     assert!(prepared.status.success(), "{prepared:?}");
     let section = format!(
-        "batch: {{ log: \"{address}\", log_password: {}, lease: 1s, gateways: {{ address: 127.0.0.1:0 }} }}",
-        crate::postgres::PASSWORD
+        "batch: {{ log: \"{address}\", log_password: {}, lease: {}s, gateways: {{ address: 127.0.0.1:0 }} }}",
+        crate::postgres::PASSWORD,
+        lease.as_secs()
     );
     let mut world = Setup::two().section(&section).start().await.seeded();
     for _ in 0..others {
@@ -452,4 +457,28 @@ async fn a_client_whose_batch_is_lost_learns_how_to_ask_for_it() {
     for name in ["west", "east"] {
         assert_eq!(visible_at(&world.client_at(0), name).await, versions);
     }
+}
+
+#[tokio::test]
+async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world_with(&server, &server.socket(), LEASE * 8, 1).await;
+    server.crash();
+    let batch = pair(&world, 2);
+    let sent = [world.client(), world.client_at(0)].map(|client| {
+        let batch = batch.clone();
+        tokio::spawn(async move { client.post(BATCH, &batch).await })
+    });
+    // Both batches find the server away.
+    tokio::time::sleep(LEASE / 2).await;
+    server.up();
+    let mut statuses = Vec::new();
+    for sent in sent {
+        statuses.push(sent.await.unwrap().status);
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409], "one of them is first");
+    assert_everywhere(&world, 1, &[1, 2], "after both").await;
 }

@@ -10,9 +10,9 @@ use nsgate::batch::log::{BatchId, Log, Record, Verdict, all};
 use nsgate::batch::step::{Decision, Settled};
 use tokio::task::JoinSet;
 
+use crate::cable::Cable;
 use crate::house::{abort, commit, config, held, installed, intent, is_away, open, until};
 use crate::postgres::Postgres;
-use crate::relay::Relay;
 
 /// What one batch was told.
 struct Told {
@@ -108,16 +108,16 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_commit() {
         return;
     };
     installed(&server, "cut").await;
-    let relay = Relay::to(server.port).await;
-    let log = Arc::new(open(&config(&server.loopback(relay.port), "cut")).await);
+    let cable = Cable::to(server.port).await;
+    let log = Arc::new(open(&config(&server.loopback(cable.port), "cut")).await);
     under(Arc::clone(&log), async |done| {
         for round in 1..=40 {
-            relay.cut_after(1 + round % 7);
+            cable.cut_after(1 + round % 7);
             goes_on(&done).await;
         }
     })
     .await;
-    assert!(relay.cuts() >= 30, "{} cuts", relay.cuts());
+    assert!(cable.cuts() >= 30, "{} cuts", cable.cuts());
     log.close().await.unwrap();
 }
 
@@ -149,17 +149,17 @@ async fn a_batch_that_is_refused_while_the_server_is_silent_is_not_in_the_log() 
         return;
     };
     let socket = installed(&server, "silent").await;
-    let relay = Relay::to(server.port).await;
-    let log = open(&config(&server.loopback(relay.port), "silent")).await;
+    let cable = Cable::to(server.port).await;
+    let log = open(&config(&server.loopback(cable.port), "silent")).await;
     let before = BatchId::now_v7();
     log.intend(before, intent(None)).await.unwrap();
-    relay.shut();
+    cable.shut();
     let (began, id) = (Instant::now(), BatchId::now_v7());
     let refused = log.intend(id, intent(Some("again"))).await;
     assert!(is_away(&refused), "{refused:?}");
     assert!(began.elapsed() < Duration::from_secs(6));
     // What was sent into the silence arrives now, and is taken back.
-    relay.open();
+    cable.open();
     let after = BatchId::now_v7();
     while is_away(&log.intend(after, intent(None)).await) {}
     log.decide(before, commit()).await.unwrap();
@@ -177,8 +177,8 @@ async fn a_write_that_arrives_after_it_was_repeated_changes_nothing() {
         return;
     };
     installed(&server, "late").await;
-    let relay = Relay::to(server.port).await;
-    let log = open(&config(&server.loopback(relay.port), "late")).await;
+    let cable = Cable::to(server.port).await;
+    let log = open(&config(&server.loopback(cable.port), "late")).await;
     let id = BatchId::now_v7();
     log.intend(id, intent(None)).await.unwrap();
     log.decide(id, abort()).await.unwrap();
@@ -189,13 +189,13 @@ async fn a_write_that_arrives_after_it_was_repeated_changes_nothing() {
         "SELECT count(*) FROM pg_stat_activity WHERE pid IN ({})",
         server.sql(present)
     );
-    relay.freeze();
+    cable.freeze();
     // This stands in a connection that is given up, and is written again through another one.
     log.note(id, 0, Settled::Leaving).await.unwrap();
     log.note(id, 0, Settled::Gone).await.unwrap();
     let tries = "SELECT sum(try) FROM late.writer";
     let before = server.sql(tries);
-    relay.thaw();
+    cable.thaw();
     until("the server has read all that was held up", async || {
         server.sql(&old) == "0"
     })

@@ -7,17 +7,20 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
+#[path = "../support/cable.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
+mod cable;
 mod commands;
 mod conformance;
 mod faults;
 mod house;
 mod ownership;
 #[path = "../support/postgres.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
 mod postgres;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]
 mod random;
-mod relay;
 #[path = "../support/test_ca.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]
 mod test_ca;

@@ -7,9 +7,9 @@ use nsgate::batch::log::{BatchId, Log, LogError};
 use nsgate::batch::step::Decision;
 use tokio::sync::oneshot;
 
+use crate::cable::Cable;
 use crate::house::{abort, commit, config, held, installed, intent, open};
 use crate::postgres::{PASSWORD, Postgres};
-use crate::relay::Relay;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_gateway_is_refused_while_the_first_lives() {
@@ -40,14 +40,14 @@ async fn a_gateway_that_is_cut_off_can_write_no_more_after_a_takeover() {
         return;
     };
     let socket = installed(&server, "fence").await;
-    let relay = Relay::to(server.port).await;
+    let cable = Cable::to(server.port).await;
     let (failed, failure) = oneshot::channel();
-    let through = config(&server.loopback(relay.port), "fence");
+    let through = config(&server.loopback(cable.port), "fence");
     let old = PostgresLog::open(&through, "old", move |error| failed.send(error).unwrap()).await;
     let old = old.unwrap();
     let [begun, late] = [(); 2].map(|()| BatchId::now_v7());
     old.intend(begun, intent(None)).await.unwrap();
-    relay.shut();
+    cable.shut();
     // The connection is still there, and this stands in it.
     let late_write = old.decide(begun, commit());
     let (taken, ()) = tokio::join!(open(&socket), async {
@@ -57,7 +57,7 @@ async fn a_gateway_that_is_cut_off_can_write_no_more_after_a_takeover() {
     assert!(!taken.is_new());
     assert_eq!(taken.decide(begun, abort()).await.unwrap(), Decision::Abort);
     let before = held(&taken).await;
-    relay.open();
+    cable.open();
     let error = tokio::time::timeout(Duration::from_secs(20), failure).await;
     let error = error.unwrap().unwrap();
     assert!(

@@ -1,16 +1,21 @@
 //! A PostgreSQL server of the test's own: a new cluster in a folder of its own, on a Unix socket and on loopback.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 /// The user that runs the server if the tests run as root, which the server refuses: `nobody`.
 const NOBODY: u32 = 65534;
+/// The longest time that a standby may take until it confirms.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The password of the user `nsgate` on loopback.
 pub const PASSWORD: &str = "s3cret-of-the-log";
 
@@ -33,18 +38,10 @@ impl Postgres {
                 "no PostgreSQL is installed (initdb is neither in PATH nor in /usr/lib/postgresql/*/bin). Install it (Debian: postgresql), or set NSGATE_SKIP_REAL=1 to leave these tests out"
             );
         };
-        let folder = TempDir::new().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let home = folder.path().join("pg");
-        fs::create_dir(&home).unwrap();
-        if is_root(folder.path()) {
-            chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let password = home.join("password");
+        let server = Self::at(bin);
+        let password = server.home().join("password");
         fs::write(&password, PASSWORD).unwrap();
         fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
-        let port = free_port();
-        let server = Self { folder, bin, port };
         let data = server.data();
         server.run(
             "initdb",
@@ -60,14 +57,77 @@ impl Postgres {
                 &format!("--pwfile={}", password.display()),
             ],
         );
-        let config = format!(
-            "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nshared_buffers = 16MB\n",
-            server.home().display()
-        );
-        let file = server.home().join("data/postgresql.auto.conf");
-        fs::write(file, config).unwrap();
+        server.configure();
         server.up();
         Some(server)
+    }
+
+    /// Returns a server without a cluster.
+    fn at(bin: PathBuf) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let home = folder.path().join("pg");
+        fs::create_dir(&home).unwrap();
+        if is_root(folder.path()) {
+            chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let port = free_port();
+        Self { folder, bin, port }
+    }
+
+    /// Adds the server's own addresses to the configuration of its cluster.
+    fn configure(&self) {
+        let config = format!(
+            "\nport = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nshared_buffers = 16MB\n",
+            self.port,
+            self.home().display()
+        );
+        let file = self.home().join("data/postgresql.auto.conf");
+        let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
+        file.write_all(config.as_bytes()).unwrap();
+    }
+
+    /// Starts a standby of this server, which confirms every commit.
+    pub fn standby(&self) -> Self {
+        let standby = Self::at(self.bin.clone());
+        standby.follow(self);
+        standby
+    }
+
+    /// Makes this server, which is down, the standby of `primary`: it gets a copy of it, and confirms every commit.
+    pub fn follow(&self, primary: &Self) {
+        let _ = fs::remove_dir_all(self.home().join("data"));
+        let (from, port) = (
+            primary.home().display().to_string(),
+            primary.port.to_string(),
+        );
+        let user = ["-h", &from, "-p", &port, "-U", "nsgate"];
+        let kind = [
+            "-D",
+            &self.data(),
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+        ];
+        self.run("pg_basebackup", &[&user[..], &kind[..]].concat());
+        self.configure();
+        self.up();
+        primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        primary.sql("SELECT pg_reload_conf()");
+        let confirms = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let start = Instant::now();
+        while primary.sql(confirms) != "1" {
+            assert!(start.elapsed() < PATIENCE, "the standby never confirms");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Makes this standby the primary.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-w", "promote"]);
     }
 
     /// The address on the Unix socket, where no password is asked for.

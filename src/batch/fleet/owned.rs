@@ -16,6 +16,8 @@ const STAYS: Duration = Duration::from_secs(1);
 /// The interval at which guards are released, and the most that are released at a time.
 pub(in crate::batch) const RELEASE_EVERY: Duration = Duration::from_millis(500);
 const RELEASED: usize = 256;
+/// The pause before guards are claimed again if the log does not answer.
+const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 /// The number of times that the guards of recovered batches are claimed again if the log does not answer.
 const REPLACES: u32 = 120;
 
@@ -83,8 +85,17 @@ impl OwnedGuards {
         if missing.is_empty() {
             return Ok(Vec::new());
         }
-        let guards = missing.iter().map(|(_, guard)| guard.clone()).collect();
-        let claimed = timeout(wait, self.store.claim(guards)).await;
+        let guards: Vec<Guard> = missing.iter().map(|(_, guard)| guard.clone()).collect();
+        let claim = async {
+            loop {
+                match self.store.claim(guards.clone()).await {
+                    // Whether it was done is not known; doing it again changes nothing.
+                    Err(LogError::Away { .. }) => sleep(CLAIM_AGAIN).await,
+                    claimed => break claimed,
+                }
+            }
+        };
+        let claimed = timeout(wait, claim).await;
         let strays = claimed
             .map_err(|_| Unguarded::TimedOut)?
             .map_err(Unguarded::Log)?;

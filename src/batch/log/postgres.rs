@@ -13,6 +13,7 @@ mod fence;
 mod guards;
 mod install;
 mod keeper;
+mod link;
 mod member;
 mod outage_report;
 mod owner;

@@ -150,6 +150,32 @@ impl Gateway {
         gateway
     }
 
+    /// Starts another gateway with the same configuration, but for its addresses and `more` keys of `batch`.
+    pub fn beside(&self, more: &Value) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::copy(
+            self.folder.path().join("jwks.json"),
+            folder.path().join("jwks.json"),
+        )
+        .unwrap();
+        let mut config = self.config.clone();
+        for section in ["listen", "admin"] {
+            config[section]["address"] = "127.0.0.1:0".into();
+        }
+        let keys = more.as_object().unwrap().clone();
+        config["batch"].as_object_mut().unwrap().extend(keys);
+        let mut gateway = Self {
+            folder,
+            config,
+            token: self.token.clone(),
+            process: None,
+            address: String::new(),
+            admin: String::new(),
+        };
+        gateway.start();
+        gateway
+    }
+
     fn start(&mut self) {
         let config = self.folder.path().join("gateway.yaml");
         // YAML includes JSON, so the file can be JSON.
@@ -176,6 +202,24 @@ impl Gateway {
     /// Stops the gateway with SIGTERM and returns its exit status.
     pub fn terminate(&mut self) -> ExitStatus {
         self.process.take().unwrap().terminate()
+    }
+
+    /// Sends the process a signal, such as `STOP`.
+    pub fn signal(&self, name: &str) {
+        let id = self.process.as_ref().unwrap().id().to_string();
+        let mut kill = Command::new("kill");
+        assert!(
+            kill.arg(format!("-{name}"))
+                .arg(id)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Returns how the process ended; `None` if it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.as_mut().and_then(Process::ended)
     }
 
     /// Starts the gateway again with the same configuration, addresses and batch log.

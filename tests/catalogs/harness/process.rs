@@ -51,6 +51,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Returns how it ended; `None` if it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Writes a line to its standard input.
     pub fn tell(&self, line: &str) {
         writeln!(self.input.lock().unwrap(), "{line}").unwrap();

@@ -62,6 +62,21 @@ impl Trouble {
     }
 }
 
+/// Joins the troubles with several servers. One that an operator can mend comes first.
+pub(super) fn joined(mut troubles: Vec<Trouble>) -> Trouble {
+    troubles.sort_by_key(|trouble| trouble.remedy().is_none());
+    let mut words: Vec<String> = Vec::new();
+    let mut code = None;
+    for trouble in troubles {
+        if !words.contains(&trouble.words) {
+            words.push(trouble.words);
+        }
+        code = code.or(trouble.code);
+    }
+    let words = words.join("; ");
+    Trouble { words, code }
+}
+
 /// Describes an error of the client library. None of its parts holds the password.
 pub(super) fn trouble(error: &tokio_postgres::Error) -> Trouble {
     let code = error.code().cloned();

@@ -1,67 +1,56 @@
-//! One connection to the server, made again when it breaks.
+//! Connections to the primary among the servers of `batch.log`.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::poll_fn;
+use futures_util::stream::FuturesUnordered;
 use rustls::ClientConfig;
 use rustls_native_certs::load_native_certs;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::cause::{self, Trouble};
-use super::outage_report::Outage;
 use crate::config::{ClientTls, PostgresLogConfig};
 use crate::error::BoxError;
 use crate::pem;
 
-/// The longest time that a connection may take, and an answer. A connection that takes longer is given up: what it was
-/// asked is asked again through another one, and waits there for what the server still does for the first.
+/// The port of a host without one.
+const PORT: u16 = 5432;
+/// The longest time that a connection to one server may take.
 const CONNECT: Duration = Duration::from_secs(5);
-const ANSWER: Duration = Duration::from_secs(10);
+/// The longest time that the server may take for an answer. Then the connection is given up: what it was asked is asked
+/// again through another one, and waits there for what the server still does for the first.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// The time after which the server gives up a statement, for example one that waits for a lock. It is shorter than
 /// [`ANSWER`], so that the server says why.
 const STATEMENT: Duration = Duration::from_secs(8);
 /// The time after which a silent connection is probed, and after which unanswered data ends it.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The way to the server.
+/// The way to the servers of the log.
 pub(super) struct Connector {
-    config: tokio_postgres::Config,
+    /// One configuration for each host.
+    servers: Vec<Config>,
     tls: MakeRustlsConnect,
     setup: String,
+    /// The server that was the primary last, by its place in `servers`.
+    primary: watch::Sender<usize>,
 }
 
-/// A connection that is made when it is needed.
-pub(super) struct Link {
-    connector: Arc<Connector>,
-    outage: Arc<Outage>,
-    session: Option<Session>,
-    /// Told of each notification on the channel of the logs, and of each new connection; `None` if nobody listens.
-    heard: Option<Arc<Notify>>,
-}
-
-struct Session {
-    client: Client,
-    statements: HashMap<&'static str, Statement>,
+/// A connection, and the place of its server.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    pub(super) server: usize,
 }
 
 impl Connector {
     pub(super) fn new(log: &PostgresLogConfig) -> Result<Self, BoxError> {
-        let mut config = log.connection.clone();
-        config
-            .application_name("nsgate")
-            .connect_timeout(CONNECT)
-            .keepalives(true)
-            .keepalives_idle(IDLE)
-            .keepalives_interval(IDLE / 5)
-            .keepalives_retries(3)
-            .tcp_user_timeout(ANSWER);
         let mut setup = String::new();
         let settings = [
             ("search_path", super::install::quoted(&log.schema)),
@@ -82,21 +71,48 @@ impl Connector {
             let _ = write!(setup, "SET {key} = {value};");
         }
         Ok(Self {
-            config,
+            servers: servers(&log.connection),
             tls: MakeRustlsConnect::new(client_config(&log.tls)?),
             setup,
+            primary: watch::Sender::new(0),
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Client, Trouble> {
-        self.listen(None).await
+    /// Connects to the primary. Asks all servers at once: one that hangs must not delay the others. `heard` is told of
+    /// each notification.
+    pub(super) async fn connect(&self, heard: Option<&Arc<Notify>>) -> Result<Connected, Trouble> {
+        let asked = (0..self.servers.len()).map(|server| self.connect_to(server, heard));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut troubles = Vec::new();
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(connected) => {
+                    self.primary.send_if_modified(|primary| {
+                        std::mem::replace(primary, connected.server) != connected.server
+                    });
+                    return Ok(connected);
+                }
+                Err(trouble) => troubles.push(trouble),
+            }
+        }
+        Err(cause::joined(troubles))
     }
 
-    /// Connects, and tells `heard` of each notification.
-    async fn listen(&self, heard: Option<Arc<Notify>>) -> Result<Client, Trouble> {
+    /// Returns once another server than this one is the primary.
+    pub(super) async fn has_moved_from(&self, server: usize) {
+        let mut primary = self.primary.subscribe();
+        // The sender lives as long as this.
+        let _ = primary.wait_for(|now| *now != server).await;
+    }
+
+    async fn connect_to(
+        &self,
+        server: usize,
+        heard: Option<&Arc<Notify>>,
+    ) -> Result<Connected, Trouble> {
         let connect = async {
-            let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
-            let listener = heard.clone();
+            let (client, mut connection) = self.servers[server].connect(self.tls.clone()).await?;
+            let listener = heard.cloned();
             tokio::spawn(async move {
                 // An error also reaches whoever waits for an answer.
                 while let Some(Ok(message)) =
@@ -112,84 +128,43 @@ impl Connector {
                 client.batch_execute("LISTEN nsgate").await?;
                 heard.notify_one();
             }
-            Ok(client)
+            Ok(Connected { client, server })
         };
-        let made = timeout(CONNECT.saturating_mul(2), connect).await;
+        let made = timeout(CONNECT, connect).await;
         made.map_err(|_| Trouble::silent("connecting took too long"))?
             .map_err(|error: tokio_postgres::Error| cause::trouble(&error))
     }
 }
 
-impl Link {
-    pub(super) fn new(connector: Arc<Connector>, outage: Arc<Outage>) -> Self {
-        Self {
-            connector,
-            outage,
-            session: None,
-            heard: None,
-        }
-    }
-
-    /// Creates a connection that tells `heard` when another gateway has notified.
-    pub(super) fn listening(
-        connector: Arc<Connector>,
-        outage: Arc<Outage>,
-        heard: Arc<Notify>,
-    ) -> Self {
-        Self {
-            heard: Some(heard),
-            ..Self::new(connector, outage)
-        }
-    }
-
-    /// Asks the server once. After an error it is unknown whether the server has done it.
-    pub(super) async fn query(
-        &mut self,
-        sql: &'static str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Trouble> {
-        let answer = self.ask(sql, parameters).await;
-        match &answer {
-            Ok(_) => self.outage.ended(),
-            Err(trouble) => {
-                // Another connection may lead to another server, which is the primary now.
-                self.session = None;
-                self.outage.noticed(&trouble.words);
-            }
-        }
-        answer
-    }
-
-    async fn ask(
-        &mut self,
-        sql: &'static str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Trouble> {
-        let mut session = match self.session.take() {
-            Some(session) if !session.client.is_closed() => session,
-            _ => Session {
-                client: self.connector.listen(self.heard.clone()).await?,
-                statements: HashMap::new(),
-            },
+/// Returns a configuration for each host of the log.
+fn servers(log: &Config) -> Vec<Config> {
+    let ports = log.get_ports();
+    let alone = |(place, host): (usize, &Host)| {
+        let mut config = Config::new();
+        match host {
+            Host::Tcp(name) => config.host(name),
+            Host::Unix(folder) => config.host_path(folder),
         };
-        let asked = async {
-            let statement = match session.statements.get(sql) {
-                Some(statement) => statement.clone(),
-                None => {
-                    let statement = session.client.prepare(sql).await?;
-                    session.statements.insert(sql, statement.clone());
-                    statement
-                }
-            };
-            session.client.query(&statement, parameters).await
-        };
-        let answered = timeout(ANSWER, asked).await;
-        let rows = answered
-            .map_err(|_| Trouble::silent("the server does not answer"))?
-            .map_err(|error| cause::trouble(&error))?;
-        self.session = Some(session);
-        Ok(rows)
-    }
+        let port = ports.get(place).or(ports.first());
+        config
+            .port(port.copied().unwrap_or(PORT))
+            .user(log.get_user().unwrap_or_default())
+            .dbname(log.get_dbname().unwrap_or_default())
+            .ssl_mode(log.get_ssl_mode())
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .application_name("nsgate")
+            .connect_timeout(CONNECT)
+            .keepalives(true)
+            .keepalives_idle(IDLE)
+            .keepalives_interval(IDLE / 5)
+            .keepalives_retries(3)
+            .tcp_user_timeout(ANSWER);
+        if let Some(password) = log.get_password() {
+            config.password(password);
+        }
+        config
+    };
+    log.get_hosts().iter().enumerate().map(alone).collect()
 }
 
 /// Builds the configuration of TLS, which verifies the name of the server.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::connect::{Connector, Link};
+use super::connect::Connector;
+use super::link::Link;
 use super::outage_report::Outage;
 use super::owner;
 use crate::config::PostgresLogConfig;

@@ -17,8 +17,10 @@ pub async fn prepare(log: &PostgresLogConfig, grant: Option<&str>) -> Result<(),
         cause,
     };
     let connector = Connector::new(log).map_err(|error| unusable(error.to_string()))?;
-    let client = connector.connect().await;
-    let client = client.map_err(|trouble| unusable(trouble.explained()))?;
+    let client = connector.connect(None).await;
+    let client = client
+        .map_err(|trouble| unusable(trouble.explained()))?
+        .client;
     let schema = quoted(&log.schema);
     let mut script = SCHEMA
         .replace("{schema_text}", &format!("'{}'", log.schema))

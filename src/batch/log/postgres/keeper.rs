@@ -13,9 +13,9 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::cause::Trouble;
-use super::connect::Link;
 use super::fence::Fence;
 use super::guards::{GuardRequests, Request};
+use super::link::Link;
 use crate::batch::fleet::{Fleet, Guard};
 use crate::batch::log::LogError;
 

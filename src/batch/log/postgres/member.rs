@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
-use super::connect::Link;
 use super::fence::Fence;
 use super::guards::GuardRequests;
 use super::keeper::GuardKeeper;
+use super::link::Link;
 use super::owner::{self, Instance, Observer, SeenInstance, Users};
 use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;

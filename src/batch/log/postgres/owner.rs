@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::cause::Trouble;
-use super::connect::Link;
+use super::link::Link;
 use crate::batch::fleet::Member;
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;

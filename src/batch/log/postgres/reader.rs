@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::Link;
+use super::link::Link;
 use crate::batch::log::{BatchId, Line, Record, cause_of_unread, replay};
 
 /// The columns of a batch: its id, and its lines in an order that they can have in a file.

@@ -10,9 +10,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use uuid::Uuid;
 
-use super::connect::{Connector, Link};
+use super::connect::Connector;
 use super::fence::{Fence, OnFailure};
 use super::guards::{self, GuardRequests, PostgresGuards};
+use super::link::Link;
 use super::member::{End, Member, end_with_lease, unusable};
 use super::outage_report::Outage;
 use super::owner::{self, Instance};
@@ -177,7 +178,7 @@ impl Thread {
         ready: oneshot::Sender<Result<(), LogError>>,
         patience: std::time::Duration,
     ) {
-        let (mut link, me) = (self.link(), self.instance());
+        let (mut link, me) = (self.link().within(self.config.lease), self.instance());
         let asked = Instant::now();
         let joined = owner::take_alone(&mut link, &me, &self.config, patience).await;
         let number = match joined {
@@ -225,7 +226,7 @@ impl Thread {
                 let mut member = Member {
                     me,
                     fleet: &fleet,
-                    link: self.link(),
+                    link: self.link().within(self.config.lease),
                     ownership: &shared.ownership,
                     owned: &owned,
                 };

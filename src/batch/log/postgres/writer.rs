@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::cause::Trouble;
-use super::connect::Link;
 use super::fence::Fence;
+use super::link::Link;
 use crate::batch::log::{BatchId, Line};
 use crate::batch::step::Decision;
 

@@ -1,4 +1,4 @@
-//! A relay between gateway and server that can cut connections at a chosen moment, or swallow what passes.
+//! A cable between two programs that can be cut at a chosen moment, or swallow what passes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,10 +9,11 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// A relay to a port on loopback.
+/// A cable to a port on loopback.
 #[derive(Clone)]
-pub struct Relay {
+pub struct Cable {
     pub port: u16,
+    server: u16,
     state: Arc<State>,
 }
 
@@ -28,13 +29,15 @@ struct State {
     changed: Notify,
 }
 
-impl Relay {
+impl Cable {
+    /// Runs in the present runtime.
     pub async fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(State::default());
-        let relay = Self {
+        let cable = Self {
             port,
+            server,
             state: Arc::clone(&state),
         };
         tokio::spawn(async move {
@@ -43,7 +46,12 @@ impl Relay {
                 tokio::spawn(serve(near, server, Arc::clone(&state)));
             }
         });
-        relay
+        cable
+    }
+
+    /// The port that it leads to.
+    pub fn server(&self) -> u16 {
+        self.server
     }
 
     /// Cuts a connection at its answer number `answers` from now on: the server has done what it was asked, and nobody

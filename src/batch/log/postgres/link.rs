@@ -1,0 +1,115 @@
+//! One connection to the primary, made again when it breaks or when another server becomes the primary.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+use super::cause::{self, Trouble};
+use super::connect::{ANSWER, Connected, Connector};
+use super::outage_report::Outage;
+
+/// A connection that is made when it is needed.
+pub(super) struct Link {
+    connector: Arc<Connector>,
+    outage: Arc<Outage>,
+    session: Option<Session>,
+    /// Told of each notification on the channel of the logs, and of each new connection; `None` if nobody listens.
+    heard: Option<Arc<Notify>>,
+    /// The longest time that an answer is waited for.
+    patience: Duration,
+}
+
+struct Session {
+    connected: Connected,
+    statements: HashMap<&'static str, Statement>,
+}
+
+impl Link {
+    pub(super) fn new(connector: Arc<Connector>, outage: Arc<Outage>) -> Self {
+        Self {
+            connector,
+            outage,
+            session: None,
+            heard: None,
+            patience: ANSWER,
+        }
+    }
+
+    /// Creates a connection that tells `heard` when another gateway has notified.
+    pub(super) fn listening(
+        connector: Arc<Connector>,
+        outage: Arc<Outage>,
+        heard: Arc<Notify>,
+    ) -> Self {
+        Self {
+            heard: Some(heard),
+            ..Self::new(connector, outage)
+        }
+    }
+
+    /// Gives a connection up whose answer takes longer than `lease`: a heartbeat is of no use then, and the server may have
+    /// been replaced.
+    pub(super) fn within(self, lease: Duration) -> Self {
+        let patience = lease.min(ANSWER);
+        Self { patience, ..self }
+    }
+
+    /// Asks the server once. After an error it is unknown whether the server has done it.
+    pub(super) async fn query(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Trouble> {
+        let answer = self.ask(sql, parameters).await;
+        match &answer {
+            Ok(_) => self.outage.ended(),
+            Err(trouble) => {
+                // Another connection may lead to another server, which is the primary now.
+                self.session = None;
+                self.outage.noticed(&trouble.words);
+            }
+        }
+        answer
+    }
+
+    async fn ask(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Trouble> {
+        let mut session = match self.session.take() {
+            Some(session) if !session.connected.client.is_closed() => session,
+            _ => Session {
+                connected: self.connector.connect(self.heard.as_ref()).await?,
+                statements: HashMap::new(),
+            },
+        };
+        let Connected { client, server } = &session.connected;
+        let asked = async {
+            let statement = match session.statements.get(sql) {
+                Some(statement) => statement.clone(),
+                None => {
+                    let statement = client.prepare(sql).await?;
+                    session.statements.insert(sql, statement.clone());
+                    statement
+                }
+            };
+            client.query(&statement, parameters).await
+        };
+        let rows = tokio::select! {
+            answered = timeout(self.patience, asked) => answered
+                .map_err(|_| Trouble::silent("the server does not answer"))?
+                .map_err(|error| cause::trouble(&error))?,
+            () = self.connector.has_moved_from(*server) => {
+                return Err(Trouble::silent("another server has become the primary"));
+            }
+        };
+        self.session = Some(session);
+        Ok(rows)
+    }
+}

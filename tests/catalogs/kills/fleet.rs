@@ -1,0 +1,209 @@
+//! Three gateways that share a log in PostgreSQL, which has a standby: each of them is killed, stopped, cut off from the
+//! log or from the others, and the log is restarted and fails over, under the same load and the same checks.
+//!
+//! ```text
+//! NSGATE_KILL_ROUNDS=200 NSGATE_KILL_KIND=stop cargo test --test catalogs kills::fleet -- --nocapture
+//! ```
+
+use std::env;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Scene, Victim};
+use crate::harness::{Behind, Gateway, PATIENCE, SharedLog};
+
+const GATEWAYS: usize = 3;
+const LEASE: Duration = Duration::from_secs(1);
+/// The time within which a batch is decided that was undecided when something failed.
+const BOUND: Duration = Duration::from_millis(1200 + 2000);
+
+/// The kinds of failures, in the order of the rounds.
+const KINDS: [(&str, Kind); 7] = [
+    ("kill", Kind::Kill),
+    ("stop", Kind::Stop),
+    ("cut", Kind::Cut),
+    ("isolate", Kind::Isolate),
+    ("restart", Kind::Restart),
+    ("fail over", Kind::FailOver),
+    ("silence", Kind::Silence),
+];
+
+/// The usual number of rounds: each kind once.
+pub(super) const ROUNDS: u64 = KINDS.len() as u64;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A gateway is killed, and stays away for up to two leases.
+    Kill,
+    /// A gateway is stopped for two leases.
+    Stop,
+    /// A gateway and the log do not reach each other for a part of a lease or several.
+    Cut,
+    /// The other gateways do not reach a gateway.
+    Isolate,
+    /// The primary loses power, and is started again.
+    Restart,
+    /// The primary loses power, and the standby is promoted.
+    FailOver,
+    /// The primary hangs, and the standby is promoted.
+    Silence,
+}
+
+/// The log that gateways share, and how long its batches were undecided.
+pub(super) struct Fleet {
+    log: SharedLog,
+    rounds: usize,
+    only: Option<String>,
+    /// For each failure of a gateway with undecided batches, the time until they were decided.
+    decided: Vec<Duration>,
+}
+
+#[test]
+fn whatever_fails_every_batch_of_gateways_that_share_a_log_is_all_or_nothing() {
+    let only = env::var("NSGATE_KILL_KIND").ok();
+    let is_known = |only: &String| KINDS.iter().any(|(name, _)| name == only);
+    assert!(
+        only.as_ref().is_none_or(is_known),
+        "NSGATE_KILL_KIND: {only:?} is none of {:?}",
+        KINDS.map(|it| it.0)
+    );
+    let Some(log) = SharedLog::start(GATEWAYS) else {
+        return;
+    };
+    let fleet = Fleet {
+        log,
+        rounds: 0,
+        only,
+        decided: Vec::new(),
+    };
+    if let Some(scene) = Scene::set(Some(fleet)) {
+        scene.run();
+    }
+}
+
+impl Fleet {
+    pub(super) fn gateways(&self, catalogs: &[Behind<'_>], more: &Value) -> Vec<Gateway> {
+        let mut more = more.clone();
+        more["batch"]["lease"] = format!("{}ms", LEASE.as_millis()).into();
+        // The least that goes with several gateways.
+        more["batch"]["slot_cooldown"] = "10s".into();
+        more["batch"]["lock_timeout"] = "3s".into();
+        self.log.gateways(catalogs, &more)
+    }
+
+    /// Prints how long batches were undecided.
+    pub(super) fn tell(&self) {
+        let mut decided = self.decided.clone();
+        decided.sort();
+        let Some(longest) = decided.last() else {
+            return;
+        };
+        let at = |share: usize| decided[(decided.len() - 1) * share / 100];
+        let late = decided.iter().filter(|time| **time > BOUND).count();
+        println!(
+            "  undecided batches of {} failures were decided after: p50 {:?}, p99 {:?}, longest {longest:?}; {late} after more than {BOUND:?}",
+            decided.len(),
+            at(50),
+            at(99),
+        );
+    }
+
+    /// The next kind of failure.
+    fn kind(&mut self) -> (&'static str, Kind) {
+        let kinds: Vec<_> = KINDS
+            .into_iter()
+            .filter(|(name, _)| self.only.as_deref().is_none_or(|only| only == *name))
+            .collect();
+        self.rounds += 1;
+        kinds[(self.rounds - 1) % kinds.len()]
+    }
+
+    /// The ids of undecided batches, as an SQL array.
+    fn undecided(&self) -> String {
+        let ids = "SELECT array_agg(id) FROM nsgate.batch WHERE verdict IS NULL";
+        self.log.sql(ids)
+    }
+
+    /// The number of these batches that are still undecided.
+    fn still(&self, ids: &str) -> bool {
+        let sql = format!(
+            "SELECT EXISTS (SELECT FROM nsgate.batch WHERE verdict IS NULL AND id = ANY ('{ids}'))"
+        );
+        self.log.sql(&sql) == "t"
+    }
+}
+
+impl Scene {
+    /// Makes something fail, sometimes with a catalog, and mends it. Returns the words for it.
+    pub(super) fn strike(&mut self) -> String {
+        let mut fleet = self.fleet.take().unwrap();
+        let (name, kind) = fleet.kind();
+        let owner = fleet.log.owner();
+        let hit = match owner {
+            Some(owner) if self.random.below(2) == 0 => owner,
+            _ => self.random.below(GATEWAYS),
+        };
+        let lasts = match kind {
+            Kind::Stop => LEASE * 2,
+            _ => self.random.between(0, 2500),
+        };
+        let mut catalog = (self.random.below(3) == 0).then(|| self.random.below(3));
+        let falls = Instant::now();
+        if let Some(catalog) = catalog {
+            Victim::Catalog(&mut self.catalogs[catalog]).falls();
+        }
+        match kind {
+            Kind::Kill => self.gateways[hit].kill(),
+            Kind::Stop => self.gateways[hit].signal("STOP"),
+            Kind::Cut => fleet.log.cut(hit),
+            Kind::Isolate => fleet.log.isolate(hit),
+            Kind::Restart => fleet.log.restart(),
+            Kind::FailOver => fleet.log.fail_over(),
+            Kind::Silence => fleet.log.fall_silent(),
+        }
+        let (failed, mut undecided) = (Instant::now(), fleet.undecided());
+        let mut is_mended = false;
+        while !is_mended || !undecided.is_empty() {
+            if !is_mended && falls.elapsed() >= lasts {
+                is_mended = true;
+                match kind {
+                    Kind::Kill => self.gateways[hit].again(),
+                    // The owner may have been ended by its timer.
+                    Kind::Stop => self.gateways[hit].signal("CONT"),
+                    Kind::Cut => fleet.log.mend(hit),
+                    Kind::Isolate => fleet.log.join(hit),
+                    Kind::Restart => {}
+                    Kind::FailOver | Kind::Silence => fleet.log.rejoin(),
+                }
+            }
+            if let Some(down) = catalog.take_if(|_| falls.elapsed() > LEASE / 2) {
+                Victim::Catalog(&mut self.catalogs[down]).rises();
+            }
+            if !undecided.is_empty() && !fleet.still(&undecided) {
+                fleet.decided.push(failed.elapsed());
+                undecided.clear();
+            }
+            assert!(
+                falls.elapsed() < PATIENCE,
+                "{name}: batches stay undecided: {undecided}"
+            );
+            self.restart_those_that_ended();
+            sleep(Duration::from_millis(20));
+        }
+        if let Some(down) = catalog {
+            Victim::Catalog(&mut self.catalogs[down]).rises();
+        }
+        self.fleet = Some(fleet);
+        let whose = if owner == Some(hit) {
+            ", of the owner"
+        } else {
+            ""
+        };
+        match kind {
+            Kind::Kill | Kind::Stop | Kind::Cut | Kind::Isolate => format!("{name}{whose}"),
+            _ => name.to_owned(),
+        }
+    }
+}
