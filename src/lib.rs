@@ -20,20 +20,20 @@
 //! |---|---|
 //! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration. `app.rs` is the life of the process, from the start to a second signal |
 //! | [`admin`] | the pages for operators, on an address of their own; also the words of `nsgate batches` about a batch; the facts about an open batch are in `batch/run/open.rs`, and those that survive a restart in `batch/log.rs` |
-//! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients. What each connection counts, and when it rests or closes: `server/connection_state.rs` |
+//! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients. What each connection counts, and when it rests or closes: `server/connection_state.rs`; fixed times (keep-alive): `server/listener.rs`, configured ones: `config/limits.rs` |
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
 //! | [`layer`] | one middleware a file; layers do not import each other, only what they share: `guard.rs`, `refused.rs` |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots. `listing/page.rs` decides whether the names of a catalog may be missing, `listing/read_catalog.rs` reads one catalog |
-//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. In the order of a batch: `plan`, `run`, `participant` (requests to catalogs), `log`; `locks` only locks, and `api` has every answer to a client about batches (a locked table: `api/table_lock.rs`). How long anyone waits for a PostgreSQL that is away: `log/postgres.rs` and `log/postgres/writer.rs`. `batch::fleet` is what several gateways agree on, `layer/share` passes requests on to the one that runs batches. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
-//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs` |
-//! | [`auth`] | tokens, issuers' keys, access rules |
+//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. In the order of a batch: `plan`, `run`, `participant` (requests to catalogs), `log`; `locks` only locks, which creates are sent at once is in `step/prepare.rs`, how many to one catalog, and the pause before one is retried, in `run/calls.rs`, and `api` has every answer to a client about batches (a locked table: `api/table_lock.rs`). How long anyone waits for a PostgreSQL that is away: `log/postgres.rs` and `log/postgres/writer.rs`; the settings of its connections: `log/postgres/connect.rs`; heartbeats: `log/postgres/owner.rs`. `batch::fleet` is what several gateways agree on, `layer/share` passes requests on to the one that runs batches. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs`; every answer of a REST catalog passes it, `rest/headers.rs` only removes headers |
+//! | [`auth`] | tokens, issuers' keys, access rules. A claim as a value of the context: `token/claims.rs` |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
 //! | [`request`] | the record of one request, and the context that layers add to it |
 //! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` and `backend/transport/connection.rs`; what hyper would let pass and must not is refused in `server/connection/request_scanner.rs` |
 //! | [`body`] | the one body type |
 //! | [`metrics`] | every counter, by name; names, labels and buckets are in `metrics/families.rs` |
-//! | [`config`] | the validated configuration, and how it is read |
+//! | [`config`] | the validated configuration, and how it is read. The keys that wait for a restart: `reload/difference.rs`; the steps of a reload: `app/reload.rs` |
 //! | [`pem`] | certificates and keys in files |
 //! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
 //! | [`error`] | the one error that reaches a client, with the contract's code |

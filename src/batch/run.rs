@@ -2,6 +2,7 @@
 //!
 //! Each batch has its own task, apart from the request that began it, so a client that disconnects stops nothing.
 
+pub(in crate::batch) mod admission;
 mod begin;
 mod calls;
 mod cool_down;
@@ -14,11 +15,10 @@ pub(in crate::batch) mod guarding;
 mod inspect;
 mod open;
 mod panic_guard;
-pub(in crate::batch) mod permits;
+mod phase_times;
 pub mod recovery;
 mod resolve;
 mod tags;
-mod timing;
 mod visible;
 mod watch;
 
@@ -41,8 +41,8 @@ use crate::batch::locks::{Hold, Locks, TableKey};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Resolution};
 use crate::batch::participant::{CallerContext, CatalogDescription};
 use crate::batch::plan::{Entry, Plan};
+use crate::batch::run::admission::{Permit, Permits};
 use crate::batch::run::grouped_create::GroupedCreates;
-use crate::batch::run::permits::{Permit, Permits};
 use crate::batch::step::{Decision, Effect, Event, Refusal, Settled, State, step};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Claim, TableBranch, Visibility};
@@ -51,8 +51,8 @@ use crate::metrics::{self, Phase};
 use crate::request::origin::Origin;
 use calls::CallLimits;
 use entry::EntryRun;
+use phase_times::Timing;
 use tags::Tags;
-use timing::Timing;
 
 /// Returns the time in milliseconds since the epoch.
 pub type WallClock = fn() -> u64;

@@ -89,7 +89,7 @@ fn words(claim: &Claim<'_>) -> Box<str> {
 
 /// Returns a claim as the value of a context entry; `None` for null. A string stays as it is, anything else
 /// becomes JSON, which keeps `["a","b"]` and `["a,b"]` apart.
-pub(super) fn text(claim: &Value) -> Option<String> {
+pub(super) fn context_value(claim: &Value) -> Option<String> {
     match claim {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::claims::{Claims, text};
+use super::claims::{Claims, context_value};
 use super::header::is_at_jwt;
 use super::{Key, Refusal, UnverifiedToken, json};
 use crate::config::{Algorithm, Issuer, TokenKinds};
@@ -196,7 +196,8 @@ impl Policy {
     ) -> Result<Principal, Refusal> {
         let subject = claims.subject.take().transpose()?;
         let pairs = self.context.iter();
-        let pairs = pairs.map(|(key, claim)| (key.as_str(), named.get(claim).and_then(text)));
+        let pairs =
+            pairs.map(|(key, claim)| (key.as_str(), named.get(claim).and_then(context_value)));
         let context = ClaimEntries::new(pairs)
             .map_err(|_| Refusal::Claim("a claim cannot be carried as request context"))?;
         Ok(Principal::new(Identity {

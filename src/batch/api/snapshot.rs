@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use crate::batch::locks::{Hold, LockError, TableKey};
-use crate::batch::run::permits::Permit;
+use crate::batch::run::admission::Permit;
 use crate::batch::{Batches, LOCKED, locked};
 use crate::error::Error;
 use crate::error::facts::ErrorFacts;

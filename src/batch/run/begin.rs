@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::entry::EntryRun;
-use super::timing::Timing;
+use super::phase_times::Timing;
 use super::{BatchRun, Coordinator};
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Intent, Proof, Resolution};
 use crate::batch::participant::CallerContext;
 use crate::batch::plan::Plan;
+use crate::batch::run::admission::Permit;
 use crate::batch::run::grouped_create::GroupedCreates;
-use crate::batch::run::permits::Permit;
 use crate::batch::step::{Decision, Settled};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;

@@ -1,4 +1,5 @@
-//! The requests of batches to catalogs: their context, and the limit on how many are in flight.
+//! The requests of batches to catalogs: their context, the limit on how many are in flight, and the pauses before they are
+//! retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use crate::batch::fleet::Fleet;
 use crate::batch::participant::CallerContext;
 use crate::batch::plan::Plan;
 
+/// The shortest and the longest pause before a request to a catalog is retried.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
 /// A semaphore for each catalog, so that a catalog that hangs does not delay requests to the others.
 #[derive(Default)]
 pub(super) struct CallLimits(DashMap<Arc<str>, Calls>);
@@ -19,6 +23,12 @@ pub(super) struct CallLimits(DashMap<Arc<str>, Calls>);
 struct Calls {
     most: usize,
     places: Arc<Semaphore>,
+}
+
+/// Returns the pause before a request that was retried so many times is retried again.
+pub(super) fn pause_before_retry(retries: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    first.saturating_mul(1 << retries.min(10)).min(longest)
 }
 
 impl CallLimits {

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
-use super::calls::CallTurn;
+use super::calls::{CallTurn, pause_before_retry};
 use super::{BatchRun, EffectOutcome, Pending};
 use crate::backend::Authority;
 use crate::batch::AWAY;
@@ -28,9 +28,6 @@ use crate::batch::visibility::LateArrival;
 use crate::config::BatchMode;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
-
-/// The shortest and the longest pause before a request to a catalog is retried.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 impl BatchRun {
     /// Carries out an effect at once, or starts it and adds it to `pending`.
@@ -429,10 +426,8 @@ impl BatchRun {
     pub(super) fn turn(&mut self, entry: usize, again: bool) -> CallTurn {
         let mut pause = None;
         if again {
-            let (first, longest) = PAUSES;
-            let grown = first.saturating_mul(1 << self.entries[entry].retries.min(10));
+            pause = Some(pause_before_retry(self.entries[entry].retries));
             self.entries[entry].retries += 1;
-            pause = Some(grown.min(longest));
         }
         let most = self.coordinator.settings().in_flight;
         let backend = self.plan.entries[entry].backend.name();

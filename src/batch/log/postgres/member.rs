@@ -69,7 +69,7 @@ impl Member<'_> {
                     }
                 }
             }
-            sleep(owner::pause(self.me.lease)).await;
+            sleep(owner::heartbeat_interval(self.me.lease)).await;
         }
     }
 
@@ -105,7 +105,7 @@ impl Member<'_> {
     /// Shows that this gateway lives, observes the others, and takes the log when nobody has it.
     async fn live(&mut self, changed: &Notify) -> End {
         let mut observer = Observer::default();
-        let mut tick = interval(owner::pause(self.me.lease));
+        let mut tick = interval(owner::heartbeat_interval(self.me.lease));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {

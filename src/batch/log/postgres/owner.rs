@@ -103,7 +103,7 @@ impl Observer {
             let (beat, since) = self.0.entry(one.id).or_insert((one.beat, now));
             if *beat != one.beat {
                 (*beat, *since) = (one.beat, now);
-            } else if now.duration_since(*since) > one.lease + pause(one.lease) {
+            } else if now.duration_since(*since) > one.lease + heartbeat_interval(one.lease) {
                 dead.push(one.clone());
             }
         }
@@ -229,7 +229,7 @@ pub(super) async fn take_alone(
         if began.elapsed() > patience.max(silent) {
             return Err(unusable(refused));
         }
-        sleep(pause(me.lease)).await;
+        sleep(heartbeat_interval(me.lease)).await;
     }
 }
 
@@ -323,6 +323,6 @@ pub(super) async fn successor(link: &mut Link) -> String {
 }
 
 /// Returns the time between two heartbeats.
-pub(super) fn pause(lease: Duration) -> Duration {
+pub(super) fn heartbeat_interval(lease: Duration) -> Duration {
     lease / 5
 }

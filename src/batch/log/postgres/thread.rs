@@ -273,7 +273,7 @@ impl Thread {
 
 /// Shows others that this process lives, until another one owns the log.
 async fn beat(link: &mut Link, fence: &Fence, me: &Instance, fleet: &Fleet) {
-    let mut tick = interval(owner::pause(me.lease));
+    let mut tick = interval(owner::heartbeat_interval(me.lease));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
     loop {
