@@ -1,6 +1,8 @@
-//! The configuration in the README passes `nsgate check` as it is.
+//! The configuration in the README passes `nsgate check` as it is, and the map of the tests names every file.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -10,9 +12,9 @@ fn the_readmes_configuration_passes_the_check() {
     let (configuration, _) = rest.split_once("```").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, configuration).unwrap();
+    fs::write(&file, configuration).unwrap();
     // The README says beside `batch.log` that this folder must exist.
-    std::fs::create_dir(folder.path().join("data")).unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
 
     let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
     check.args(["check", "--config"]).arg(&file);
@@ -24,5 +26,33 @@ fn the_readmes_configuration_passes_the_check() {
         output.status.success() && output.stderr.is_empty(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn the_map_of_the_tests_names_every_file() {
+    let map = include_str!("README.md");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut missing = Vec::new();
+    for folder in [
+        "gateway",
+        "gateway/batches",
+        "catalogs",
+        "catalogs/kills",
+        "postgres",
+    ] {
+        for entry in fs::read_dir(tests.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let is_named = map.contains(&format!("{name}`"));
+            // Parts of a suite that are no tests.
+            let is_support = ["main.rs", "harness.rs", "house.rs", "delays.rs"].contains(&&*name);
+            if name.ends_with(".rs") && !is_named && !is_support {
+                missing.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "tests/README.md says nothing about: {missing:?}"
     );
 }

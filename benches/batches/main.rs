@@ -10,8 +10,12 @@
 mod beside;
 mod catalog;
 mod filter;
+mod fleet;
 mod house;
 mod memory;
+#[path = "../../tests/support/postgres.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod postgres;
 mod processor;
 mod program;
 mod rate;
@@ -29,7 +33,7 @@ use table::Table;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The measurements, in the order of the table.
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "single",
     "spread",
     "rate",
@@ -38,6 +42,7 @@ const ALL: [&str; 10] = [
     "whole",
     "filter",
     "recovery",
+    "fleet",
     "start",
     "memory",
 ];
@@ -82,6 +87,7 @@ fn main() {
                 "whole" => beside::whole::measure(&mut table).await,
                 "filter" => filter::measure(&mut table).await,
                 "recovery" => recovery::measure(&mut table).await,
+                "fleet" => fleet::measure(&mut table).await,
                 "start" => start::measure(&mut table).await,
                 _ => memory::measure(&mut table).await,
             }

@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 /// A running gateway; killed when it is dropped.
 pub struct Program {
     pub address: SocketAddr,
+    /// The address for operators.
+    pub admin: SocketAddr,
     child: Child,
     _folder: TempDir,
 }
@@ -33,11 +35,23 @@ impl Program {
 
     /// Does the same with more settings of the listener: `, name: value`.
     pub fn with(catalogs: &[(&str, SocketAddr)], listen: &str) -> Self {
+        Self::of(catalogs, listen, "log: batches.redb")
+    }
+
+    /// Starts one of several gateways that share the log in the schema `nsgate` of this database.
+    pub fn sharing(catalogs: &[(&str, SocketAddr)], log: &str, lease: u32) -> Self {
+        let batch =
+            format!("log: \"{log}\", lease: {lease}s, gateways: {{ address: 127.0.0.1:0 }}");
+        Self::of(catalogs, "", &batch)
+    }
+
+    fn of(catalogs: &[(&str, SocketAddr)], listen: &str, batch: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut yaml = format!("listen: {{ address: 127.0.0.1:0{listen} }}\n");
-        yaml.push_str(
-            "admin: { address: 127.0.0.1:0 }\nauth: { anonymous: true }\n\
-             batch: { log: batches.redb }\nbackends:\n",
+        let _ = write!(
+            yaml,
+            "admin: {{ address: 127.0.0.1:0 }}\nauth: {{ anonymous: true }}\n\
+             batch: {{ {batch} }}\nbackends:\n",
         );
         for (name, address) in catalogs {
             let _ = writeln!(
@@ -62,14 +76,18 @@ impl Program {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
-            let mut line = String::new();
-            let read = said.read_line(&mut line).unwrap();
-            assert!(read > 0, "the gateway did not start");
-            if let Some((_, address)) = line.split_once("nsgate listening on http://") {
-                break address.trim().parse().unwrap();
+        let mut said_before = String::new();
+        let mut said_after = |mark: &str| -> SocketAddr {
+            loop {
+                if let Some((_, address)) = said_before.split_once(mark) {
+                    break address.lines().next().unwrap().trim().parse().unwrap();
+                }
+                let read = said.read_line(&mut said_before).unwrap();
+                assert!(read > 0, "the gateway did not start: {said_before}");
             }
         };
+        let address = said_after("nsgate listening on http://");
+        let admin = said_after("nsgate admin on http://");
         // A full pipe would stop the program, so its log is read to the end.
         std::thread::spawn(move || {
             let mut buffer = [0; 1 << 16];
@@ -77,6 +95,7 @@ impl Program {
         });
         Self {
             address,
+            admin,
             child,
             _folder: folder,
         }

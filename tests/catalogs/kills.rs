@@ -20,9 +20,10 @@ use std::env;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
+use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, Reply, empty};
 use crate::harness::{Behind, Catalog, Clients, Gateway, Python, Relay, block_on, eventually};
 use delays::{Late, Random, delays};
 use fleet::Fleet;
@@ -274,7 +275,7 @@ impl Scene {
     fn open(&self) -> Option<Vec<Value>> {
         self.gateways.iter().find_map(|gateway| {
             let client = Client::new(gateway.admin().parse().unwrap());
-            let page = block_on(client.get("/batches"));
+            let page = get(&client, "/batches")?;
             (page.status == 200).then(|| page.json()["batches"].as_array().unwrap().clone())
         })
     }
@@ -331,11 +332,10 @@ impl Scene {
 
     /// Waits until no batch has anything left to do. Returns the tables that wait for an operator.
     fn settle(&mut self) -> Vec<Value> {
-        for gateway in &self.gateways {
-            eventually("every gateway to serve tables", || {
-                serves(gateway).then_some(())
-            });
-        }
+        eventually("every gateway to serve tables", || {
+            self.restart_those_that_ended();
+            self.gateways.iter().all(serves).then_some(())
+        });
         eventually("every batch to be over", || {
             self.is_at_rest().filter(|rest| *rest)
         });
@@ -375,8 +375,13 @@ impl Victim<'_> {
 
 /// Returns true if a gateway serves tables: it knows what batches do.
 fn serves(gateway: &Gateway) -> bool {
-    let listed = block_on(gateway.client().get("/v1/namespace/warehouse/table/list"));
-    listed.status != 503
+    let listed = get(&gateway.client(), "/v1/namespace/warehouse/table/list");
+    listed.is_some_and(|listed| listed.status != 503)
+}
+
+/// Returns the answer; `None` if there is none, because the gateway has ended.
+fn get(client: &Client, target: &str) -> Option<Reply> {
+    block_on(client.send(Method::GET, target, empty())).ok()
 }
 
 fn number(variable: &str) -> Option<u64> {
