@@ -77,8 +77,9 @@ impl Postgres {
 
     /// Adds the server's own addresses to the configuration of its cluster.
     fn configure(&self) {
+        // A standby connects again soon: until it does, the primary commits nothing.
         let config = format!(
-            "\nport = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nshared_buffers = 16MB\n",
+            "\nport = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nshared_buffers = 16MB\nwal_retrieve_retry_interval = '200ms'\n",
             self.port,
             self.home().display()
         );

@@ -73,6 +73,7 @@ pub struct Gateway {
     config: Value,
     token: String,
     process: Option<Process>,
+    program: String,
     address: String,
     admin: String,
 }
@@ -143,6 +144,7 @@ impl Gateway {
             config,
             token,
             process: None,
+            program: env!("CARGO_BIN_EXE_nsgate").to_owned(),
             address: String::new(),
             admin: String::new(),
         };
@@ -169,6 +171,7 @@ impl Gateway {
             config,
             token: self.token.clone(),
             process: None,
+            program: env!("CARGO_BIN_EXE_nsgate").to_owned(),
             address: String::new(),
             admin: String::new(),
         };
@@ -180,7 +183,7 @@ impl Gateway {
         let config = self.folder.path().join("gateway.yaml");
         // YAML includes JSON, so the file can be JSON.
         fs::write(&config, self.config.to_string()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        let mut command = Command::new(&self.program);
         command.args(["serve", "--config"]).arg(config);
         let process = Process::start(&mut command);
         let scheme = match self.config["listen"]["tls"] {
@@ -226,6 +229,11 @@ impl Gateway {
     pub fn again(&mut self) {
         self.process = None;
         self.start();
+    }
+
+    /// Starts this build of the program from now on.
+    pub fn use_program(&mut self, path: &str) {
+        self.program = path.to_owned();
     }
 
     pub fn address(&self) -> &str {

@@ -1,9 +1,12 @@
 //! Three gateways that share a log in PostgreSQL, which has a standby: each of them is killed, stopped, cut off from the
-//! log or from the others, and the log is restarted and fails over, under the same load and the same checks.
+//! log or from the others, the log is restarted and fails over, and the gateways are replaced one by one, under the same
+//! load and the same checks.
 //!
 //! ```text
 //! NSGATE_KILL_ROUNDS=200 NSGATE_KILL_KIND=stop cargo test --test catalogs kills::fleet -- --nocapture
 //! ```
+//!
+//! `NSGATE_OTHER_BIN` names another build of the program: `replace` goes from one to the other and back.
 
 use std::env;
 use std::thread::sleep;
@@ -20,7 +23,8 @@ const LEASE: Duration = Duration::from_secs(1);
 const BOUND: Duration = Duration::from_millis(1200 + 2000);
 
 /// The kinds of failures, in the order of the rounds.
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 9] = [
+    ("nothing", Kind::Nothing),
     ("kill", Kind::Kill),
     ("stop", Kind::Stop),
     ("cut", Kind::Cut),
@@ -28,6 +32,7 @@ const KINDS: [(&str, Kind); 7] = [
     ("restart", Kind::Restart),
     ("fail over", Kind::FailOver),
     ("silence", Kind::Silence),
+    ("replace", Kind::Replace),
 ];
 
 /// The usual number of rounds: each kind once.
@@ -35,6 +40,8 @@ pub(super) const ROUNDS: u64 = KINDS.len() as u64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
+    /// Nothing fails.
+    Nothing,
     /// A gateway is killed, and stays away for up to two leases.
     Kill,
     /// A gateway is stopped for two leases.
@@ -49,6 +56,8 @@ enum Kind {
     FailOver,
     /// The primary hangs, and the standby is promoted.
     Silence,
+    /// Every gateway is stopped in order and started again, one after the other.
+    Replace,
 }
 
 /// The log that gateways share, and how long its batches were undecided.
@@ -146,15 +155,19 @@ impl Scene {
             _ => self.random.below(GATEWAYS),
         };
         let lasts = match kind {
+            Kind::Nothing => LEASE * 5,
             Kind::Stop => LEASE * 2,
             _ => self.random.between(0, 2500),
         };
-        let mut catalog = (self.random.below(3) == 0).then(|| self.random.below(3));
+        let calm = [Kind::Nothing, Kind::Replace].contains(&kind);
+        let mut catalog = (!calm && self.random.below(3) == 0).then(|| self.random.below(3));
         let falls = Instant::now();
         if let Some(catalog) = catalog {
             Victim::Catalog(&mut self.catalogs[catalog]).falls();
         }
         match kind {
+            Kind::Nothing => {}
+            Kind::Replace => self.replace_all(fleet.rounds),
             Kind::Kill => self.gateways[hit].kill(),
             Kind::Stop => self.gateways[hit].signal("STOP"),
             Kind::Cut => fleet.log.cut(hit),
@@ -174,7 +187,7 @@ impl Scene {
                     Kind::Stop => self.gateways[hit].signal("CONT"),
                     Kind::Cut => fleet.log.mend(hit),
                     Kind::Isolate => fleet.log.join(hit),
-                    Kind::Restart => {}
+                    Kind::Nothing | Kind::Restart | Kind::Replace => {}
                     Kind::FailOver | Kind::Silence => fleet.log.rejoin(),
                 }
             }
@@ -182,7 +195,9 @@ impl Scene {
                 Victim::Catalog(&mut self.catalogs[down]).rises();
             }
             if !undecided.is_empty() && !fleet.still(&undecided) {
-                fleet.decided.push(failed.elapsed());
+                if kind != Kind::Nothing {
+                    fleet.decided.push(failed.elapsed());
+                }
                 undecided.clear();
             }
             assert!(
@@ -204,6 +219,21 @@ impl Scene {
         match kind {
             Kind::Kill | Kind::Stop | Kind::Cut | Kind::Isolate => format!("{name}{whose}"),
             _ => name.to_owned(),
+        }
+    }
+
+    /// Replaces the gateways, each by the same build, or by another in every second of `rounds`.
+    fn replace_all(&mut self, rounds: usize) {
+        let other = env::var("NSGATE_OTHER_BIN")
+            .ok()
+            .filter(|_| rounds % 2 == 0);
+        let program = other.unwrap_or_else(|| env!("CARGO_BIN_EXE_nsgate").to_owned());
+        for gateway in &mut self.gateways {
+            let status = gateway.terminate();
+            assert!(status.success(), "{status}");
+            gateway.use_program(&program);
+            gateway.again();
+            sleep(self.random.between(0, 500));
         }
     }
 }
