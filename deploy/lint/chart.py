@@ -27,6 +27,9 @@ WRONG = {
     "address": lambda values: values["config"].update(listen={"address": "0.0.0.0:80"}),
     "log": lambda values: values["config"].update(batch={"log": "/tmp/batches.redb"}),
     "replicas": lambda values: values.update(replicas=17),
+    "gateways": lambda values: values["config"].update(
+        batch={"log": "postgres://gateway@db/nsgate", "gateways": {"address": "0.0.0.0:80"}}
+    ),
     "accessMode": lambda values: values.update(persistence={"size": "1Gi", "accessMode": "ReadWriteMany"}),
 }
 
@@ -44,6 +47,25 @@ SHARED = {
 }
 
 
+def refuses(chart, values, word):
+    """Checks that the chart does not render these values, and says why."""
+    try:
+        chart.render(values=values, name="refused")
+    except Exception as refused:
+        assert word in str(refused), refused
+    else:
+        raise AssertionError(f"the chart lets wrong values pass: {word}")
+
+
+def waits_for_the_drain(chart):
+    """Checks that a pod gets the time for its drain, in every unit of time."""
+    for drain, grace in (("30s", 39), ("29500ms", 38), ("2m", 129), ("1h", 3609)):
+        values = copy.deepcopy(VALUES)
+        values["config"]["listen"] = {"drain_timeout": drain}
+        refuses(chart, values | {"terminationGracePeriodSeconds": grace}, "terminationGracePeriodSeconds")
+        chart.render(values=values | {"terminationGracePeriodSeconds": grace + 1}, name="edge")
+
+
 def shared(chart):
     """Renders the chart for several gateways, and checks that it refuses them on a log in a file."""
     values = {**VALUES, **SHARED}
@@ -53,18 +75,26 @@ def shared(chart):
     documents = [document for text in texts for document in yaml.safe_load_all(text) if document]
     workload = next(document for document in documents if document["kind"] == "Deployment")
     assert workload["spec"]["replicas"] == 3
-    volumes = [volume["name"] for volume in workload["spec"]["template"]["spec"]["volumes"]]
-    assert "data" not in volumes and "volumeClaimTemplates" not in workload["spec"]
+    assert workload["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    assert "volumeClaimTemplates" not in workload["spec"]
+    pod = workload["spec"]["template"]["spec"]
+    assert "data" not in [volume["name"] for volume in pod["volumes"] + pod["containers"][0]["volumeMounts"]]
+    assert {"POD_IP", "POD_NAME"} <= {variable["name"] for variable in pod["containers"][0]["env"]}
+    labels = {"app.kubernetes.io/name": "nsgate", "app.kubernetes.io/instance": "fleet"}
+    assert pod["topologySpreadConstraints"][0]["labelSelector"] == {"matchLabels": labels}
+    budget = next(document for document in documents if document["kind"] == "PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    policy = next(document for document in documents if document["kind"] == "NetworkPolicy")
+    allowed = [rule["from"] for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "gateways"}]]
+    assert allowed == [[{"podSelector": {"matchLabels": labels}}]], allowed
     for missing in ("batch", "gateways"):
         values = copy.deepcopy(VALUES) | {"replicas": 3}
         if missing == "gateways":
             values["config"]["batch"] = {"log": "postgres://gateway@db/nsgate"}
-        try:
-            chart.render(values=values, name="fleet")
-        except Exception as refused:
-            assert "replicas" in str(refused), refused
-        else:
-            raise AssertionError(f"several gateways without {missing} are rendered")
+        refuses(chart, values, "replicas")
     return documents
 
 
@@ -84,6 +114,7 @@ def main():
             assert word in str(refused), refused
         else:
             raise AssertionError(f"the schema lets wrong values pass: {word}")
+    waits_for_the_drain(chart)
     rendered = chart.render(values=VALUES, name="edge")
     manifests = {name: text for name, text in rendered.items() if name.endswith(".yaml")}
     documents = [document for text in manifests.values() for document in yaml.safe_load_all(text) if document]

@@ -13,3 +13,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
+
+{{- /* config.listen.drain_timeout in seconds; 0 if a placeholder stands there. */ -}}
+{{- define "nsgate.drainSeconds" -}}
+{{- $drain := .Values.config.listen.drain_timeout | default "30s" -}}
+{{- $number := regexFind "^[0-9]+" $drain | int -}}
+{{- if hasSuffix "ms" $drain }}{{ div $number 1000 }}
+{{- else if hasSuffix "s" $drain }}{{ $number }}
+{{- else if hasSuffix "m" $drain }}{{ mul $number 60 }}
+{{- else if hasSuffix "h" $drain }}{{ mul $number 3600 }}
+{{- else }}0
+{{- end }}
+{{- end }}
