@@ -158,15 +158,22 @@ fn whoever_stops_the_gateway_waits_for_its_drain() {
     let values = yaml("helm/nsgate/values.yaml");
     assert_eq!(values["terminationGracePeriodSeconds"], grace);
     assert_eq!(values["preStopSeconds"], *sleep);
-    for config in [&values["config"], &yaml("kubernetes/base/gateway.yaml")] {
+    for config in [
+        &values["config"],
+        &yaml("kubernetes/base/gateway.yaml"),
+        &yaml("kubernetes/overlays/replicas-example/gateway.yaml"),
+    ] {
         let configured = config["listen"]["drain_timeout"].as_str().unwrap();
         assert_eq!(seconds(configured), drain.as_secs());
     }
-    let compose = yaml("compose.yaml");
-    let grace = compose["services"]["nsgate"]["stop_grace_period"]
-        .as_str()
-        .unwrap();
-    waits("compose", seconds(grace), 0, drain);
+    let compose = [
+        &yaml("compose.yaml")["services"]["nsgate"],
+        &yaml("compose.replicas.yaml")["x-gateway"],
+    ];
+    for gateway in compose {
+        let grace = gateway["stop_grace_period"].as_str().unwrap();
+        waits("compose", seconds(grace), 0, drain);
+    }
     waits("systemd", seconds(&unit("TimeoutStopSec")), 0, drain);
 }
 
@@ -184,14 +191,10 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
     for service in ["token", "nsgate"] {
         assert_eq!(compose["services"][service]["image"], image);
     }
-    assert_eq!(
-        yaml("kubernetes/base/kustomization.yaml")["images"][0]["newTag"],
-        version
-    );
-    assert_eq!(
-        yaml("kubernetes/overlays/example/kustomization.yaml")["images"][0]["newTag"],
-        version
-    );
+    for folder in ["base", "overlays/example", "overlays/replicas-example"] {
+        let kustomization = yaml(&format!("kubernetes/{folder}/kustomization.yaml"));
+        assert_eq!(kustomization["images"][0]["newTag"], version, "{folder}");
+    }
     let chart = yaml("helm/nsgate/Chart.yaml");
     assert_eq!(
         (chart["appVersion"].as_str(), chart["version"].as_str()),
@@ -250,27 +253,126 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
 }
 
 #[test]
-fn the_configurations_that_are_shipped_pass_the_check() {
+fn gateways_that_share_a_log_are_set_up_alike_everywhere() {
+    // The component, and the chart with more than one replica.
+    for (name, pod) in [
+        (
+            "component",
+            text("kubernetes/components/replicas/deployment.yaml"),
+        ),
+        ("chart", text("helm/nsgate/templates/statefulset.yaml")),
+    ] {
+        for part in [
+            "{ type: RollingUpdate, rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }",
+            "topologyKey: kubernetes.io/hostname",
+            "matchLabelKeys: [pod-template-hash]",
+            "{ name: gateways, containerPort: 8079 }",
+            "{ name: POD_IP, valueFrom: { fieldRef: { fieldPath: status.podIP } } }",
+            "{ name: POD_NAME, valueFrom: { fieldRef: { fieldPath: metadata.name } } }",
+        ] {
+            assert!(pod.contains(part), "{part} is not in the {name}");
+        }
+    }
+    for policy in [
+        text("kubernetes/components/replicas/network.yaml"),
+        text("helm/nsgate/templates/network.yaml"),
+    ] {
+        assert!(policy.contains("{ port: gateways }"), "{policy}");
+    }
+    let budget = yaml("kubernetes/base/disruption.yaml");
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    let values = yaml("helm/nsgate/values.yaml");
+    assert_eq!(values["podDisruptionBudget"]["maxUnavailable"], 1);
+
+    let compose = yaml("compose.replicas.yaml");
+    let config = yaml("compose/replicas/gateway.yaml");
+    let image = format!("nsgate:{}", env!("CARGO_PKG_VERSION"));
+    let (services, gateway) = (&compose["services"], &compose["x-gateway"]);
+    for service in [&services["token"], &services["prepare"], gateway] {
+        assert_eq!(service["image"], image);
+    }
+    let prepared = services["prepare"]["command"][2].as_str();
+    assert_eq!(config["batch"]["log"].as_str(), prepared);
+    let socket = "socket:/run/postgresql:ro";
+    for service in [&services["prepare"], gateway] {
+        let volumes = service["volumes"].as_array().unwrap();
+        assert!(volumes.iter().any(|volume| volume == socket), "{volumes:?}");
+    }
+    for config in [
+        config,
+        yaml("kubernetes/overlays/replicas-example/gateway.yaml"),
+    ] {
+        assert_eq!(config["listen"]["address"], "0.0.0.0:8080");
+        assert_eq!(config["admin"]["address"], "0.0.0.0:9090");
+        assert_eq!(config["batch"]["gateways"]["address"], "0.0.0.0:8079");
+    }
+    // systemd sets no such variable by itself.
+    assert_eq!(unit("Environment"), "HOSTNAME=%H");
+}
+
+/// Returns the sections `batch` that a page shows.
+fn batch_sections(page: &str) -> Vec<String> {
+    let blocks = text(page);
+    let blocks = blocks.split("```yaml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
+    blocks.filter(|block| block.starts_with("batch:")).collect()
+}
+
+/// Returns a folder with every file that a shipped configuration names.
+fn secrets() -> tempfile::TempDir {
     let secrets = tempfile::tempdir().unwrap();
     let mut token = Command::new(env!("CARGO_BIN_EXE_nsgate"));
     let token = token.args(["dev-token", "--dir"]).arg(secrets.path());
     assert!(token.output().unwrap().status.success());
-    for name in ["admin-token", "warehouse-token"] {
-        fs::write(secrets.path().join(name), "secret").unwrap();
+    let named = rcgen::generate_simple_self_signed(["nsgate.internal".to_owned()]).unwrap();
+    let (certificate, key) = (named.cert.pem(), named.signing_key.serialize_pem());
+    for (name, content) in [
+        ("admin-token", "secret"),
+        ("warehouse-token", "secret"),
+        ("log-password", "secret"),
+        ("log.password", "secret"),
+        ("log-ca.pem", &certificate),
+        ("gateways-ca.pem", &certificate),
+        ("gateway.crt", &certificate),
+        ("gateway.key", &key),
+    ] {
+        fs::write(secrets.path().join(name), content).unwrap();
     }
+    secrets
+}
+
+#[test]
+fn the_configurations_that_are_shipped_pass_the_check() {
+    let secrets = secrets();
     let mut helm = yaml("helm/nsgate/values.yaml")["config"].clone();
     helm["auth"] = serde_json::json!({ "anonymous": true });
     helm["backends"]["w"] =
         serde_json::json!({ "implementation": "rest", "properties": { "uri": "http://w:1" } });
     helm["mounts"] = serde_json::json!([{ "namespace": [], "backend": "w" }]);
-    for (name, config) in [
-        ("compose/nsgate/gateway.yaml", None),
-        ("kubernetes/base/gateway.yaml", None),
-        ("kubernetes/overlays/example/gateway.yaml", None),
-        ("helm/nsgate/values.yaml", Some(helm.to_string())),
-        ("package/deb/gateway.yaml", None),
+    let mut shared = helm.clone();
+    shared["batch"] = yaml("kubernetes/overlays/replicas-example/gateway.yaml")["batch"].clone();
+    let mut configs = vec![
+        ("helm/nsgate/values.yaml", helm.to_string()),
+        ("helm/nsgate/values.yaml, shared", shared.to_string()),
+    ];
+    for name in [
+        "compose/nsgate/gateway.yaml",
+        "compose/replicas/gateway.yaml",
+        "kubernetes/base/gateway.yaml",
+        "kubernetes/overlays/example/gateway.yaml",
+        "kubernetes/overlays/replicas-example/gateway.yaml",
+        "package/deb/gateway.yaml",
     ] {
-        let config = config.unwrap_or_else(|| text(name));
+        configs.push((name, text(name)));
+    }
+    let whole = text("package/deb/gateway.yaml");
+    let (rest, _) = whole.split_once("batch:").unwrap();
+    let shown = batch_sections("gateways.md");
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    for section in shown {
+        configs.push(("gateways.md", format!("{rest}{section}")));
+    }
+    for (name, config) in configs {
         let secret = secrets.path().to_str().unwrap();
         let config = config.replace("/run/secrets/nsgate", secret);
         let config = config.replace("/var/lib/nsgate/dev", secret);
@@ -278,9 +380,15 @@ fn the_configurations_that_are_shipped_pass_the_check() {
         fs::write(&file, config).unwrap();
         let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
         check.args(["check", "--config"]).arg(&file);
-        check
-            .env("NSGATE_ADMIN_TOKEN", "secret")
-            .env("WAREHOUSE_URI", "http://warehouse:2333");
+        check.envs([
+            ("NSGATE_ADMIN_TOKEN", "secret"),
+            ("NSGATE_LOG_PASSWORD", "secret"),
+            ("WAREHOUSE_URI", "http://warehouse:2333"),
+            ("POD_IP", "10.0.0.7"),
+            ("POD_NAME", "nsgate-7d9c"),
+            ("HOSTNAME", "gateway-1"),
+            ("NSGATE_HOST", "10.0.0.7"),
+        ]);
         let output = check.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "deploy/{name}: {said}");
@@ -295,6 +403,7 @@ fn links_between_the_pages_lead_somewhere() {
         "metrics.md",
         "security.md",
         "batches.md",
+        "gateways.md",
         "catalogs.md",
         "credentials.md",
         "extensions.md",
