@@ -46,6 +46,7 @@ const NAMES: [&str; 38] = [
     "nsgate_guarded_tables",
     "nsgate_passed_on_total",
     "nsgate_reads_discarded_total",
+    "nsgate_gateways_differing",
     "nsgate_gateways_expired_total",
 ];
 

@@ -264,6 +264,36 @@ async fn operators_see_batches_and_gateways_at_any_of_them() {
 }
 
 #[tokio::test]
+async fn gateways_that_find_tables_elsewhere_are_reported() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 1).await;
+    let yaml = world.configuration();
+    // The same catalog under another address.
+    let other = yaml.replace("http://127.0.0.1:", "http://127.0.0.2:");
+    assert_ne!(other, yaml);
+    world.join_with(&other).await;
+    until("the others say so", || {
+        world.log().contains("has other mounts, or other addresses")
+    })
+    .await;
+    let listed = world.admin().get("/gateways").await.ok().json();
+    let gateways = listed["gateways"].as_array().unwrap();
+    let differing = gateways.iter().filter(|one| one["routes_differ"] == true);
+    assert_eq!(differing.count(), 1, "{listed}");
+    // A reload that makes them alike ends it.
+    std::fs::write(world.folder().join("other.yaml"), &yaml).unwrap();
+    world.signal_at(1, "HUP");
+    let metric = "nsgate_gateways_differing{log=\"postgres\"}";
+    let begun = Instant::now();
+    while world.metric(metric).await > 0.0 {
+        assert!(begun.elapsed() < PATIENCE, "it is never forgotten");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
 async fn each_gateway_serves_plain_requests_by_itself() {
     let Some(server) = Postgres::start() else {
         return;

@@ -244,6 +244,13 @@ impl World {
         self.others.push(Gateway::start(&self.folder).await);
     }
 
+    /// Starts another gateway with a configuration of its own.
+    pub async fn join_with(&mut self, yaml: &str) {
+        std::fs::write(self.folder().join("other.yaml"), yaml).unwrap();
+        let other = Gateway::start_with(Command::new(program()), &self.folder, "other.yaml");
+        self.others.push(other.await);
+    }
+
     /// A client of another gateway with a valid token; 0 is the first one that has joined.
     pub fn client_at(&self, other: usize) -> Client {
         let bearer = format!("Bearer {}", token::token(&json!({})));
@@ -418,9 +425,13 @@ impl Gateway {
         Self::command_as(Command::new(program()), folder)
     }
 
-    fn command_as(mut command: Command, folder: &TempDir) -> Command {
+    fn command_as(command: Command, folder: &TempDir) -> Command {
+        Self::command_with(command, folder, "gateway.yaml")
+    }
+
+    fn command_with(mut command: Command, folder: &TempDir, config: &str) -> Command {
         command
-            .args(["serve", "--config", "gateway.yaml"])
+            .args(["serve", "--config", config])
             .current_dir(folder.path())
             .env_clear()
             .stdin(Stdio::null())
@@ -435,7 +446,11 @@ impl Gateway {
 
     /// Starts `program`, which is the gateway or executes it.
     async fn start_as(program: Command, folder: &TempDir) -> Self {
-        let mut child = Self::command_as(program, folder).spawn().unwrap();
+        Self::start_with(program, folder, "gateway.yaml").await
+    }
+
+    async fn start_with(program: Command, folder: &TempDir, config: &str) -> Self {
+        let mut child = Self::command_with(program, folder, config).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (found, addresses) = mpsc::channel();

@@ -24,7 +24,7 @@ pub(super) const OLDEST_SERVER: i32 = 130_000;
 const STATE: &str =
     "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
-    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version
+    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes
     FROM log l LEFT JOIN instance i ON true";
 
 /// This process, as the log knows it.
@@ -49,6 +49,8 @@ pub(super) struct SeenInstance {
     pub(super) address: Option<String>,
     pub(super) token: Option<String>,
     pub(super) version: String,
+    /// The digest of its routes; `None` before its first heartbeat.
+    pub(super) routes: Option<String>,
 }
 
 /// The log at one moment.
@@ -113,7 +115,7 @@ impl Observer {
 
 impl Observer {
     /// Returns the gateways for operators.
-    pub(super) fn members(&self, users: &Users, me: Uuid) -> Vec<Member> {
+    pub(super) fn members(&self, users: &Users, me: Uuid, routes: &str) -> Vec<Member> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let members = users.instances.iter().map(|one| Member {
             name: one.name.clone(),
@@ -121,6 +123,7 @@ impl Observer {
             version: one.version.clone(),
             is_owner: users.owner == Some(one.id),
             is_this: one.id == me,
+            routes_differ: one.id != me && one.routes.as_ref().is_some_and(|its| its != routes),
             silent_millis: self
                 .0
                 .get(&one.id)
@@ -179,6 +182,7 @@ fn instance(row: &Row) -> Option<SeenInstance> {
         address: row.get(9),
         token: row.get(10),
         version: row.get(11),
+        routes: row.get(12),
     })
 }
 
