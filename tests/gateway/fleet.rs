@@ -512,3 +512,38 @@ async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
     assert_eq!(statuses, [200, 409], "one of them is first");
     assert_everywhere(&world, 1, &[1, 2], "after both").await;
 }
+
+#[tokio::test]
+async fn reads_go_on_while_a_batch_waits_for_a_long_query_at_another_gateway() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let gate = world.catalog("west").hold("query_table");
+    let client = world.client_at(0);
+    let query = tokio::spawn(async move {
+        let query = "/v1/table/west%24t1/query";
+        client.post(query, &json!({})).await
+    });
+    gate.reached(1).await;
+    let client = world.client();
+    let batch = pair(&world, 2);
+    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    until("its tables are guarded", || {
+        server.sql("SELECT count(*) FROM nsgate.guard") == "2"
+    })
+    .await;
+    // This is longer than reads wait for a lock.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        for client in [world.client(), world.client_at(0)] {
+            for name in ["west", "east"] {
+                assert_eq!(visible_at(&client, name).await, [1]);
+            }
+        }
+    }
+    gate.open();
+    query.await.unwrap().ok();
+    batch.await.unwrap().ok();
+    assert_everywhere(&world, 1, &[1, 2], "after it").await;
+}
