@@ -19,7 +19,7 @@ say hadolint
 "$venv/bin/hadolint" --failure-threshold info deploy/Dockerfile && echo "no finding"
 
 say compose specification
-"$venv/bin/check-jsonschema" --builtin-schema vendor.compose-spec deploy/compose.yaml
+"$venv/bin/check-jsonschema" --builtin-schema vendor.compose-spec deploy/compose.yaml deploy/compose.replicas.yaml
 
 say "release workflow"
 "$venv/bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/release.yml
@@ -32,7 +32,7 @@ done
 
 say kustomize
 if command -v kubectl >/dev/null; then
-  for overlay in base overlays/example; do
+  for overlay in base overlays/example overlays/replicas-example; do
     kubectl kustomize "deploy/kubernetes/$overlay" >"$venv/overlay.yaml"
     for version in 1.30 1.37; do
       "$venv/bin/kubernetes-validate" --strict --no-warn -k "$version" "$venv/overlay.yaml"

@@ -188,10 +188,18 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
         yaml("kubernetes/base/kustomization.yaml")["images"][0]["newTag"],
         version
     );
-    assert_eq!(
-        yaml("kubernetes/overlays/example/kustomization.yaml")["images"][0]["newTag"],
-        version
-    );
+    for overlay in ["example", "replicas-example"] {
+        let file = format!("kubernetes/overlays/{overlay}/kustomization.yaml");
+        assert_eq!(yaml(&file)["images"][0]["newTag"], version);
+    }
+    let compose = yaml("compose.replicas.yaml");
+    for image_of in [
+        &compose["x-gateway"],
+        &compose["services"]["token"],
+        &compose["services"]["prepare"],
+    ] {
+        assert_eq!(image_of["image"], image);
+    }
     let chart = yaml("helm/nsgate/Chart.yaml");
     assert_eq!(
         (chart["appVersion"].as_str(), chart["version"].as_str()),
@@ -255,7 +263,7 @@ fn the_configurations_that_are_shipped_pass_the_check() {
     let mut token = Command::new(env!("CARGO_BIN_EXE_nsgate"));
     let token = token.args(["dev-token", "--dir"]).arg(secrets.path());
     assert!(token.output().unwrap().status.success());
-    for name in ["admin-token", "warehouse-token"] {
+    for name in ["admin-token", "warehouse-token", "log-password"] {
         fs::write(secrets.path().join(name), "secret").unwrap();
     }
     let mut helm = yaml("helm/nsgate/values.yaml")["config"].clone();
@@ -267,6 +275,8 @@ fn the_configurations_that_are_shipped_pass_the_check() {
         ("compose/nsgate/gateway.yaml", None),
         ("kubernetes/base/gateway.yaml", None),
         ("kubernetes/overlays/example/gateway.yaml", None),
+        ("kubernetes/overlays/replicas-example/gateway.yaml", None),
+        ("compose/replicas/gateway.yaml", None),
         ("helm/nsgate/values.yaml", Some(helm.to_string())),
         ("package/deb/gateway.yaml", None),
     ] {
@@ -280,6 +290,9 @@ fn the_configurations_that_are_shipped_pass_the_check() {
         check.args(["check", "--config"]).arg(&file);
         check
             .env("NSGATE_ADMIN_TOKEN", "secret")
+            .env("NAME", "gateway-1")
+            .env("POD_NAME", "nsgate-1")
+            .env("POD_IP", "10.0.0.1")
             .env("WAREHOUSE_URI", "http://warehouse:2333");
         let output = check.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -296,6 +309,7 @@ fn links_between_the_pages_lead_somewhere() {
         "security.md",
         "batches.md",
         "catalogs.md",
+        "gateways.md",
         "credentials.md",
         "extensions.md",
         "release.md",
