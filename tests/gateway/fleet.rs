@@ -313,6 +313,14 @@ async fn each_gateway_serves_plain_requests_by_itself() {
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
     assert!(count().await > 0, "the batch went to the owner");
+    let listed = world.admin().get("/gateways").await.ok().json();
+    let gateways = listed["gateways"].as_array().unwrap();
+    let owner = gateways.iter().find(|one| one["is_owner"] == true).unwrap();
+    let passed = format!("\"passed_on_to\":{}", owner["name"]);
+    until("the access log names the owner", || {
+        world.log_at(0).contains(&passed)
+    })
+    .await;
     until("the guard is released", || {
         server.sql("SELECT count(*) FROM nsgate.guard") == "0"
     })
@@ -546,4 +554,36 @@ async fn reads_go_on_while_a_batch_waits_for_a_long_query_at_another_gateway() {
     query.await.unwrap().ok();
     batch.await.unwrap().ok();
     assert_everywhere(&world, 1, &[1, 2], "after it").await;
+}
+
+#[tokio::test]
+async fn the_owner_stays_the_owner_when_the_server_was_away_for_longer_than_the_lease() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 2).await;
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    let owner = server.sql("SELECT owner FROM nsgate.log");
+    for round in 0..3 {
+        server.crash();
+        tokio::time::sleep(LEASE * 2).await;
+        server.up();
+        for other in 0..2 {
+            until_it_serves(&world.client_at(other)).await;
+        }
+        let batch = pair(&world, 3 + round);
+        let begun = Instant::now();
+        while world.client_at(1).post(BATCH, &batch).await.status != 200 {
+            assert!(begun.elapsed() < PATIENCE, "batches never begin again");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(
+            server.sql("SELECT owner FROM nsgate.log"),
+            owner,
+            "round {round}"
+        );
+    }
+    assert_everywhere(&world, 2, &[1, 2, 3, 4, 5], "after it").await;
+    world.terminate();
+    assert_eq!(world.ended().await, Some(0));
 }

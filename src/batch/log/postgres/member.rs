@@ -16,7 +16,7 @@ use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
 
 /// The number of looks at the lease within one lease.
-const LOOKS: u32 = 30;
+const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
