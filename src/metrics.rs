@@ -51,6 +51,8 @@ pub struct LogCounts {
     pub owned: bool,
     /// The number of gateways that share the log.
     pub gateways: usize,
+    /// The number of those whose routes differ from this one's.
+    pub differing: usize,
     /// The number of guarded tables.
     pub guarded_tables: usize,
     /// The number of requests that the owner of the log answered for this gateway.
@@ -177,6 +179,10 @@ impl Metrics {
             .gateways
             .with_label_values(of)
             .set(whole(log.gateways));
+        families
+            .gateways_differing
+            .with_label_values(of)
+            .set(whole(log.differing));
         families
             .guarded_tables
             .with_label_values(of)

@@ -48,6 +48,8 @@ pub struct RequestRecord {
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
+    /// The name of the gateway that answered for this one.
+    passed_on_to: OnceLock<Arc<str>>,
     context: Mutex<Vec<(String, String)>>,
     /// The refusal or failure of the gateway itself: the contract's code, and a word for the log.
     failure: OnceLock<(Code, Option<&'static str>)>,
@@ -94,6 +96,7 @@ impl RequestRecord {
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
+            passed_on_to: OnceLock::new(),
             context: Mutex::default(),
             failure: OnceLock::new(),
             status: AtomicU16::new(0),
@@ -176,6 +179,16 @@ impl RequestRecord {
             (key, value)
         });
         self.entries().extend(cut);
+    }
+
+    /// Notes the gateway that is to answer for this one. The first one counts.
+    pub fn passes_on_to(&self, gateway: &str) {
+        let _ = self.passed_on_to.set(gateway.into());
+    }
+
+    /// The name of the gateway that is to answer for this one.
+    pub fn passed_on_to(&self) -> Option<&Arc<str>> {
+        self.passed_on_to.get()
     }
 
     /// Notes that the gateway itself refused it or failed on it; `reason` is a word for the log.

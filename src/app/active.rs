@@ -27,6 +27,9 @@ impl ActiveConfig {
     /// Creates it. No background task runs before [`ActiveConfig::start`].
     pub(super) fn new(lasting: ProcessState, snapshot: Snapshot) -> Self {
         config_metrics::tell(&lasting.metrics, &snapshot.config);
+        if let Some(fleet) = lasting.batches.fleet() {
+            fleet.routes_are(snapshot.routes.clone());
+        }
         Self {
             stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
             serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
@@ -60,6 +63,9 @@ impl ActiveConfig {
         let places = self.lasting.in_flight.places();
         places.set(limits.in_flight, limits.caller_share);
         config_metrics::tell(&self.lasting.metrics, config);
+        if let Some(fleet) = self.lasting.batches.fleet() {
+            fleet.routes_are(snapshot.routes.clone());
+        }
         self.lasting.batches.configure(config.batch.clone());
         telemetry::set_level(config.telemetry.level);
         self.serving.store(Arc::new(snapshot.serving.clone()));

@@ -1,14 +1,18 @@
-//! The address for the other gateways that share the batch log.
+//! The other gateways that share the batch log: the address for them, and what must be alike in all.
 
+use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{Context, SHA256};
 use tokio::task::JoinHandle;
 
 use super::active::ActiveConfig;
 use super::{Failure, say};
 use crate::admin::Admin;
 use crate::config::{Config, ServerTls};
+use crate::gateway::RoutingSnapshot;
 use crate::layer::share::Entrance;
 use crate::server::listener::{Listener, Serving};
 use crate::server::tls;
@@ -22,6 +26,41 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Listener>, Failure> {
             .map(Some),
         None => Ok(None),
     }
+}
+
+/// Returns a digest of where each namespace is mounted from: the address of the catalog, and the namespace there.
+pub(super) fn routes_digest(config: &Config, world: &RoutingSnapshot) -> String {
+    let address = |name: &str| {
+        let mut backends = world.backends.iter();
+        let backend = backends.find(|backend| **backend.name() == *name)?;
+        backend.addresses().first().cloned()
+    };
+    let addresses: HashMap<&str, Option<Arc<str>>> = config
+        .backends
+        .keys()
+        .map(|name| (name.as_str(), address(name)))
+        .collect();
+    let mut mounts: Vec<_> = config
+        .mounts
+        .iter()
+        .map(|mount| {
+            let address = addresses.get(&*mount.backend).cloned().flatten();
+            (&mount.namespace, address, &mount.backend_namespace)
+        })
+        .collect();
+    mounts.sort();
+    let mut digest = Context::new(&SHA256);
+    for mount in mounts {
+        // With lengths and quotes, so that different mounts never read alike.
+        digest.update(format!("{mount:?}\n").as_bytes());
+    }
+    let whole = digest.finish();
+    let mut text = String::new();
+    for byte in &whole.as_ref()[..16] {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// Serves what other gateways pass on, until `stop` is ready.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::build::{self, BuildError};
+use super::peers;
 use crate::app::process::ProcessState;
 use crate::auth::access::Rules;
 use crate::auth::keys::{Issuer, Keys};
@@ -29,6 +30,8 @@ pub(super) struct Snapshot {
     pub(super) digests: Digests,
     pub(super) world: Arc<RoutingSnapshot>,
     pub(super) keys: Arc<Keys>,
+    /// The digest of the routes, which gateways that share a log compare; empty if this one shares none.
+    pub(super) routes: String,
     verifier: Arc<Verifier>,
     rates: Option<Arc<Rates>>,
     rules: Option<Arc<Rules>>,
@@ -109,6 +112,12 @@ impl Snapshot {
             })
         });
         let rules = build::rules(&config)?;
+        let shares = fleet.is_some_and(|fleet| fleet.is_shared());
+        let routes = if shares {
+            peers::routes_digest(&config, &world)
+        } else {
+            String::new()
+        };
         let parts = stack::Parts {
             sharing,
             requests: Arc::clone(metrics.requests()),
@@ -128,6 +137,7 @@ impl Snapshot {
             digests,
             world,
             keys,
+            routes,
             verifier,
             rates,
             rules,

@@ -109,6 +109,8 @@ pub struct Fleet {
     expiries: AtomicU64,
     /// The gateways that share the log, as this one last saw them.
     members: ArcSwap<Vec<Member>>,
+    /// The digest of the routes of this one.
+    routes: ArcSwap<String>,
     counts: Counts,
 }
 
@@ -125,6 +127,9 @@ pub struct Member {
     pub is_owner: bool,
     /// True if it is the gateway that says this.
     pub is_this: bool,
+    /// True if it finds tables elsewhere than the gateway that says this: their mounts, or the addresses of their catalogs,
+    /// differ. A batch of one does not guard such a table against the other.
+    pub routes_differ: bool,
     /// The time since its heartbeat was last seen to change, in milliseconds.
     pub silent_millis: u64,
     /// The time after which it is taken for dead, in milliseconds.
@@ -153,6 +158,7 @@ impl Fleet {
             token: Uuid::new_v4().to_string(),
             expiries: AtomicU64::new(0),
             members: ArcSwap::default(),
+            routes: ArcSwap::default(),
             counts: Counts::default(),
         })
     }
@@ -193,9 +199,32 @@ impl Fleet {
         self.members.load_full()
     }
 
-    /// Records the gateways that share the log.
+    /// Records the gateways that share the log. Reports those that begin to find tables elsewhere.
     pub(in crate::batch) fn saw(&self, members: Vec<Member>) {
+        let before = self.members.load();
+        let differed = |name: &str| {
+            let mut before = before.iter();
+            before.any(|one| one.name == name && one.routes_differ)
+        };
+        for one in members.iter().filter(|one| one.routes_differ) {
+            if !differed(&one.name) {
+                tracing::warn!(
+                    gateway = one.name,
+                    "another gateway has other mounts, or other addresses of catalogs, than this one: batches are not safe on tables that both reach in different ways. Give both the same configuration"
+                );
+            }
+        }
         self.members.store(Arc::new(members));
+    }
+
+    /// Sets the digest of the routes of this gateway, which the others compare with theirs.
+    pub fn routes_are(&self, digest: String) {
+        self.routes.store(Arc::new(digest));
+    }
+
+    /// The digest of the routes of this gateway.
+    pub(in crate::batch) fn routes(&self) -> Arc<String> {
+        self.routes.load_full()
     }
 
     /// Counts a request that was passed on to the owner of the log.
@@ -222,6 +251,10 @@ impl Fleet {
             lease: Some(self.lease.left()),
             owned: matches!(*self.role.borrow(), Role::Owner | Role::Recovering),
             gateways: self.members.load().len().max(1),
+            differing: {
+                let members = self.members.load();
+                members.iter().filter(|one| one.routes_differ).count()
+            },
             guarded_tables: self.guarded.len(),
             answered: count(&self.counts.answered),
             unanswered: count(&self.counts.unanswered),

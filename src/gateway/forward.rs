@@ -284,15 +284,27 @@ impl<'a> Owner<'a> {
             // reads, and the rest comes from files that do not change. So a slow client delays no batch.
             VersionQuestion::Latest => match batches.hold(key(), Access::Read).await {
                 Ok(_held) if batches.names().is_hidden(key) => Err(self.not_found()),
-                Ok(_held) => match send(backend, request).await {
-                    Ok(answer) => batches.check_latest(backend, &key()).await.map(|()| answer),
+                Ok(_held) => match needed_locks::may_send(request) {
                     Err(error) => Err(error),
+                    Ok(()) => self.ask_latest(batches, request).await,
                 },
                 Err(error) => Err(error),
             },
         };
         self.check(shared, since)?;
         answer
+    }
+
+    /// Sends a read of the latest version, whose lock the caller holds.
+    async fn ask_latest(
+        &self,
+        batches: &Batches,
+        request: &mut Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let answer = send(self.backend, request).await?;
+        let key = needed_locks::key(self.backend, self.there);
+        batches.check_latest(self.backend, &key).await?;
+        Ok(answer)
     }
 }
 

@@ -63,10 +63,10 @@ fn may_destroy(operation: Operation) -> bool {
     matches!(operation, Operation::DropTable | Operation::Unlisted(_))
 }
 
-/// Refuses a change that holds its locks if a batch of another gateway may have begun since it came.
+/// Refuses a request that holds its locks if a batch of another gateway may have begun since it came.
 pub(super) fn may_send(request: &Request<Body>) -> Result<(), Error> {
     match request.extensions().get::<Arc<Passage>>() {
-        Some(passage) => passage.check(),
+        Some(passage) => passage.check_locked(),
         None => Ok(()),
     }
 }

@@ -24,7 +24,7 @@ use crate::batch::fleet::{Fleet, Passage};
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::RoutingSnapshot;
-use crate::protocol::operation::Access;
+use crate::protocol::operation::{Access, Lock};
 use crate::request::context::RequestContext;
 pub use client::PeerClient;
 pub use entrance::Entrance;
@@ -35,7 +35,7 @@ use subject::SharedSubject;
 #[derive(Clone)]
 pub struct ShareLayer(Option<Arc<Sharing>>);
 
-/// The service. It notes the [`Passage`] of changes.
+/// The service. It notes the [`Passage`] of requests that take locks.
 #[derive(Clone)]
 pub struct Share<S> {
     inner: S,
@@ -139,20 +139,20 @@ fn judged(
     answer: Result<Response<Body>, Error>,
 ) -> Result<Response<Body>, Error> {
     match &answer {
-        _ if is_read => passage.check()?,
+        _ if is_read => passage.check_read()?,
         Ok(response) if response.status().is_success() => passage.check_change()?,
         _ => {}
     }
     answer
 }
 
-/// Notes the passage of a change, which checks it again once it has its locks. Returns true for a read.
+/// Notes the passage of a request that takes locks, which checks it again once it has them. Returns true for a read.
 fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> bool {
     let learned = RequestContext::more(request.extensions_mut());
-    let is_read = learned
-        .operation
-        .is_some_and(|operation| operation.access() == Access::Read);
-    if !is_read {
+    let operation = learned.operation;
+    let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
+    let takes_lock = operation.is_some_and(|operation| operation.lock() == Lock::Shared);
+    if !is_read || takes_lock {
         request.extensions_mut().insert(Arc::clone(passage));
     }
     is_read

@@ -54,6 +54,7 @@ pub(super) struct Families {
     pub(super) log_lease: GaugeVec,
     pub(super) log_owned: IntGaugeVec,
     pub(super) gateways: IntGaugeVec,
+    pub(super) gateways_differing: IntGaugeVec,
     pub(super) guarded_tables: IntGaugeVec,
     pub(super) passed_on: IntCounterVec,
     pub(super) discarded: IntCounterVec,
@@ -225,6 +226,11 @@ impl Families {
             gateways: new.gauges(
                 "nsgate_gateways",
                 "Gateways that share the batch log, as this one sees them.",
+                &["log"],
+            ),
+            gateways_differing: new.gauges(
+                "nsgate_gateways_differing",
+                "Gateways that share the batch log and have other mounts, or other addresses of catalogs, than this one.",
                 &["log"],
             ),
             guarded_tables: new.gauges(

@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 39] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -46,6 +46,7 @@ const NAMES: [&str; 38] = [
     "nsgate_guarded_tables",
     "nsgate_passed_on_total",
     "nsgate_reads_discarded_total",
+    "nsgate_gateways_differing",
     "nsgate_gateways_expired_total",
 ];
 

@@ -200,8 +200,7 @@ class World:
         write.transaction = answer.get("transaction_id")
         write.told = "committed" if status == 200 else "refused" if 400 <= status < 500 else "unknown"
         write.answered = time.monotonic()
-        why = "" if status < 500 else f" {answer.get('error', '')[:120]}"
-        self.counts[f"batch {write.told}: {status}{why}"] += 1
+        self.counts[f"batch {write.told}: {said(status, answer)}"] += 1
 
     def appends(self, random):
         self.single("append", None, random)
@@ -235,13 +234,13 @@ class World:
         while self.going.is_set():
             write, path, rows = self.insert(random)
             try:
-                status, _ = self.post(path, rows, **{"Content-Type": "application/vnd.apache.arrow.stream"})
+                status, answer = self.post(path, rows, **{"Content-Type": "application/vnd.apache.arrow.stream"})
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self.missed("insert", error)
                 continue
             if status == 200:
                 write.told, write.answered = "committed", time.monotonic()
-            self.counts[f"insert: {status}"] += 1
+            self.counts[f"insert: {said(status, answer)}"] += 1
             time.sleep(0.05)
 
     def renames(self, random):
@@ -252,11 +251,11 @@ class World:
             *namespace, name = table.names[1 - table.at].split("$")
             table.told = None
             try:
-                status, _ = self.post(f"{route(table)}/rename", {"new_table_name": name, "new_namespace_id": namespace})
+                status, answer = self.post(f"{route(table)}/rename", {"new_table_name": name, "new_namespace_id": namespace})
             except (OSError, http.client.HTTPException) as error:
                 self.missed("rename", error)
-                status = 0
-            self.counts[f"rename: {status}"] += 1
+                status, answer = 0, {}
+            self.counts[f"rename: {said(status, answer)}"] += 1
             if status == 200:
                 table.at = table.told = 1 - table.at
             else:
@@ -394,6 +393,11 @@ def patient(ask):
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
+
+
+def said(status, answer):
+    """Returns the status, with the words of an error of the gateway."""
+    return status if status < 500 else f"{status} {answer.get('error', '')[:120]}"
 
 
 def route(table):

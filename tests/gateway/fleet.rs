@@ -264,6 +264,36 @@ async fn operators_see_batches_and_gateways_at_any_of_them() {
 }
 
 #[tokio::test]
+async fn gateways_that_find_tables_elsewhere_are_reported() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 1).await;
+    let yaml = world.configuration();
+    // The same catalog under another address.
+    let other = yaml.replace("http://127.0.0.1:", "http://127.0.0.2:");
+    assert_ne!(other, yaml);
+    world.join_with(&other).await;
+    until("the others say so", || {
+        world.log().contains("has other mounts, or other addresses")
+    })
+    .await;
+    let listed = world.admin().get("/gateways").await.ok().json();
+    let gateways = listed["gateways"].as_array().unwrap();
+    let differing = gateways.iter().filter(|one| one["routes_differ"] == true);
+    assert_eq!(differing.count(), 1, "{listed}");
+    // A reload that makes them alike ends it.
+    std::fs::write(world.folder().join("other.yaml"), &yaml).unwrap();
+    world.signal_at(1, "HUP");
+    let metric = "nsgate_gateways_differing{log=\"postgres\"}";
+    let begun = Instant::now();
+    while world.metric(metric).await > 0.0 {
+        assert!(begun.elapsed() < PATIENCE, "it is never forgotten");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
 async fn each_gateway_serves_plain_requests_by_itself() {
     let Some(server) = Postgres::start() else {
         return;
@@ -283,6 +313,14 @@ async fn each_gateway_serves_plain_requests_by_itself() {
     world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2]);
     assert!(count().await > 0, "the batch went to the owner");
+    let listed = world.admin().get("/gateways").await.ok().json();
+    let gateways = listed["gateways"].as_array().unwrap();
+    let owner = gateways.iter().find(|one| one["is_owner"] == true).unwrap();
+    let passed = format!("\"passed_on_to\":{}", owner["name"]);
+    until("the access log names the owner", || {
+        world.log_at(0).contains(&passed)
+    })
+    .await;
     until("the guard is released", || {
         server.sql("SELECT count(*) FROM nsgate.guard") == "0"
     })
@@ -481,4 +519,71 @@ async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409], "one of them is first");
     assert_everywhere(&world, 1, &[1, 2], "after both").await;
+}
+
+#[tokio::test]
+async fn reads_go_on_while_a_batch_waits_for_a_long_query_at_another_gateway() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let gate = world.catalog("west").hold("query_table");
+    let client = world.client_at(0);
+    let query = tokio::spawn(async move {
+        let query = "/v1/table/west%24t1/query";
+        client.post(query, &json!({})).await
+    });
+    gate.reached(1).await;
+    let client = world.client();
+    let batch = pair(&world, 2);
+    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    until("its tables are guarded", || {
+        server.sql("SELECT count(*) FROM nsgate.guard") == "2"
+    })
+    .await;
+    // This is longer than reads wait for a lock.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        for client in [world.client(), world.client_at(0)] {
+            for name in ["west", "east"] {
+                assert_eq!(visible_at(&client, name).await, [1]);
+            }
+        }
+    }
+    gate.open();
+    query.await.unwrap().ok();
+    batch.await.unwrap().ok();
+    assert_everywhere(&world, 1, &[1, 2], "after it").await;
+}
+
+#[tokio::test]
+async fn the_owner_stays_the_owner_when_the_server_was_away_for_longer_than_the_lease() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 2).await;
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    let owner = server.sql("SELECT owner FROM nsgate.log");
+    for round in 0..3 {
+        server.crash();
+        tokio::time::sleep(LEASE * 2).await;
+        server.up();
+        for other in 0..2 {
+            until_it_serves(&world.client_at(other)).await;
+        }
+        let batch = pair(&world, 3 + round);
+        let begun = Instant::now();
+        while world.client_at(1).post(BATCH, &batch).await.status != 200 {
+            assert!(begun.elapsed() < PATIENCE, "batches never begin again");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(
+            server.sql("SELECT owner FROM nsgate.log"),
+            owner,
+            "round {round}"
+        );
+    }
+    assert_everywhere(&world, 2, &[1, 2, 3, 4, 5], "after it").await;
+    world.terminate();
+    assert_eq!(world.ended().await, Some(0));
 }

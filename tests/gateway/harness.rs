@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct Setup {
 pub struct World {
     pub catalogs: Vec<(&'static str, Catalog)>,
     gateway: Gateway,
+    /// The gateway that owns the log, if the tested one is to pass requests on to it: `NSGATE_FOLLOWER_LOG`.
+    _owner: Option<Gateway>,
     /// Further gateways with the same configuration.
     others: Vec<Gateway>,
     folder: TempDir,
@@ -137,16 +140,23 @@ impl Setup {
             std::fs::write(folder.path().join(name), content).unwrap();
         }
         let yaml = self.yaml(&catalogs);
+        let shared = shared(&yaml);
+        let yaml = shared.as_ref().unwrap_or(&yaml);
         std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
         let keys = token::key_set().to_string();
         std::fs::write(folder.path().join("keys.json"), keys).unwrap();
         for (name, text) in &self.files {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
+        let _owner = match &shared {
+            Some(_) => Some(Gateway::start(&folder).await),
+            None => None,
+        };
         let gateway = Gateway::start(&folder).await;
         World {
             catalogs,
             gateway,
+            _owner,
             others: Vec::new(),
             folder,
         }
@@ -242,6 +252,13 @@ impl World {
     /// Starts another gateway with the same configuration.
     pub async fn join(&mut self) {
         self.others.push(Gateway::start(&self.folder).await);
+    }
+
+    /// Starts another gateway with a configuration of its own.
+    pub async fn join_with(&mut self, yaml: &str) {
+        std::fs::write(self.folder().join("other.yaml"), yaml).unwrap();
+        let other = Gateway::start_with(Command::new(program()), &self.folder, "other.yaml");
+        self.others.push(other.await);
     }
 
     /// A client of another gateway with a valid token; 0 is the first one that has joined.
@@ -402,6 +419,27 @@ impl World {
     }
 }
 
+/// Returns the configuration with a new log in the database that `NSGATE_FOLLOWER_LOG` names, to be shared by two gateways;
+/// `None` without that variable, or if the configuration has a log of its own.
+fn shared(yaml: &str) -> Option<String> {
+    const FILE: &str = "log: batches.redb";
+    static WORLDS: AtomicU32 = AtomicU32::new(0);
+    let address = std::env::var("NSGATE_FOLLOWER_LOG").ok()?;
+    if !yaml.contains(FILE) {
+        return None;
+    }
+    let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+    let schema = format!("test_{}_{number}", std::process::id());
+    let mut prepare = Command::new(program());
+    prepare.args(["log", "prepare", &address, "--schema", &schema]);
+    let prepared = prepare.output().unwrap();
+    assert!(prepared.status.success(), "{prepared:?}");
+    let log = format!(
+        "log: \"{address}\", schema: {schema}, lease: 2s, gateways: {{ address: 127.0.0.1:0 }}"
+    );
+    Some(yaml.replace(FILE, &log))
+}
+
 /// The program under test; `NSGATE_BIN` names another build, to be measured.
 pub fn program() -> String {
     std::env::var("NSGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned())
@@ -418,9 +456,13 @@ impl Gateway {
         Self::command_as(Command::new(program()), folder)
     }
 
-    fn command_as(mut command: Command, folder: &TempDir) -> Command {
+    fn command_as(command: Command, folder: &TempDir) -> Command {
+        Self::command_with(command, folder, "gateway.yaml")
+    }
+
+    fn command_with(mut command: Command, folder: &TempDir, config: &str) -> Command {
         command
-            .args(["serve", "--config", "gateway.yaml"])
+            .args(["serve", "--config", config])
             .current_dir(folder.path())
             .env_clear()
             .stdin(Stdio::null())
@@ -435,7 +477,11 @@ impl Gateway {
 
     /// Starts `program`, which is the gateway or executes it.
     async fn start_as(program: Command, folder: &TempDir) -> Self {
-        let mut child = Self::command_as(program, folder).spawn().unwrap();
+        Self::start_with(program, folder, "gateway.yaml").await
+    }
+
+    async fn start_with(program: Command, folder: &TempDir, config: &str) -> Self {
+        let mut child = Self::command_with(program, folder, config).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (found, addresses) = mpsc::channel();

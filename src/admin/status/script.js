@@ -152,7 +152,9 @@ function tiles(now, seen, batches) {
   const { families } = now, all = seen.rate(REQUESTS), failed = seen.rate(REQUESTS, FAILED);
   const [p50, p95, p99] = seen.quantiles("nsgate_request_duration_seconds", {});
   const refused = seen.rate(REQUESTS, { code: /^(401|403)$/ }), shed = seen.rate(REQUESTS, { backend: "none", code: /^(429|503)$/ });
-  const hazards = sum(families, "nsgate_batch_hazards"), open = batches.batches.length + batches.more;
+  const listed = (state) => batches.batches.filter((batch) => batch.state === state).length;
+  // The list is that of the gateway that runs batches, the metrics are this one's.
+  const hazards = Math.max(sum(families, "nsgate_batch_hazards"), listed("hazard")), undecided = Math.max(sum(families, "nsgate_batches_undecided"), listed("undecided")), open = batches.batches.length + batches.more;
   const drawn = (figure) => spark(samples.slice(1).map((sample) => sample.figures[figure]));
   put("tiles",
     tile("Requests", count(all), "/s", `${count(sum(families, REQUESTS))} since the start`, "", drawn("rate")),
@@ -160,7 +162,7 @@ function tiles(now, seen, batches) {
     tile("Latency", latency(p99), "p99", `p50 ${latency(p50)} · p95 ${latency(p95)}`, "", drawn("p99")),
     tile("In flight", count(sum(families, "nsgate_requests_in_flight")), "", `${count(sum(families, "nsgate_connections"))} connections`, "", drawn("in_flight")),
     tile("Turned away", count(none(refused) ? null : refused + shed), "/s", `denied ${count(refused)} · shed ${count(shed)}`, shed ? "warn" : ""),
-    tile("Batches", count(sum(families, "nsgate_batches_undecided")), "undecided", hazards ? `${count(hazards)} wait for an operator` : `${count(open)} open, no hazard`, hazards ? "bad" : ""));
+    tile("Batches", count(undecided), "undecided", hazards ? `${count(hazards)} wait for an operator` : `${count(open)} open, no hazard`, hazards ? "bad" : ""));
 }
 
 function name_of(names) {
@@ -210,7 +212,8 @@ function operations(now, seen) {
 
 const STANDING = { hazard: "bad", stranded: "bad", undecided: "warn", undoing: "warn", committed: "good", watching: "good" };
 
-function batches({ batches: open, more }) {
+function batches({ batches: open, more, unknown }) {
+  if (unknown) return put("batches", el("p", { class: "empty text-bad" }, `Not known: ${unknown}`));
   if (!open.length) return put("batches", el("p", { class: "empty" }, "None: every batch is finished."));
   const rows = open.slice(0, BATCHES).map((batch) => [
     [el("code", null, batch.id), el("span", { class: "sub" }, `waits for ${batch.waits_for}`)],
@@ -222,6 +225,19 @@ function batches({ batches: open, more }) {
   const act = open.some(({ state }) => state === "hazard" || state === "stranded");
   put("batches", table(columns, rows),
     rest || act ? el("p", { class: "faint more" }, rest ? `and ${rest} more. ` : "", act ? "What to do: nsgate batches show ID" : "") : "");
+}
+
+// Gateways that share a log. One that is silent for half of its lease is marked.
+function gateways({ shared, gateways }) {
+  $("gateways-section").hidden = !shared;
+  if (!shared) return;
+  const rows = gateways.map((one) => {
+    const late = one.silent_millis > one.lease_millis / 2;
+    const state = late ? { level: "bad", text: `silent for ${age(one.silent_millis / 1e3)}` }
+      : one.routes_differ ? { level: "bad", text: "other mounts or catalogs than here" } : { level: "good", text: "alive" };
+    return [one.name + (one.is_this ? " (this one)" : ""), state, one.is_owner ? "runs batches" : "passes batches on", one.address || NOTHING, one.version];
+  });
+  put("gateways", table([["gateway", "wide"], ["state", ""], ["part", ""], ["address for the others", "wide"], ["version", ""]], rows));
 }
 
 function keys({ families }) {
@@ -255,17 +271,20 @@ function state(level, text) {
   $("state").lastElementChild.textContent = text;
 }
 
-function draw(now, ready, backends, open) {
+function draw(now, ready, backends, open, fleet) {
   const seen = window_();
   put("version", values(now.families, "nsgate_build_info", "version").join(", "));
   const down = backends.filter(({ up }) => !up).map(({ name }) => name);
   if (!ready.ready) state("bad", `not ready: ${ready.missing.join("; ")}`);
+  else if (fleet.shared && !fleet.gateways.some((one) => one.is_owner)) state("bad", "no gateway has the batch log");
+  else if (fleet.gateways.some((one) => one.routes_differ)) state("bad", "gateways with different mounts or catalogs share the batch log");
   else if (down.length) state("warn", `ready, but ${down.join(", ")} ${down.length > 1 ? "are" : "is"} down`);
   else state("good", "ready");
   tiles(now, seen, open);
   catalogs(now, seen, backends);
   operations(now, seen);
   batches(open);
+  gateways(fleet);
   keys(now);
   configuration(now, ready);
   document.title = `nsgate: ${$("state").lastElementChild.textContent}`;
@@ -288,9 +307,10 @@ async function json(path, also = []) {
 class Refused extends Error {}
 
 async function ask() {
-  const [text, ready, { backends }, open] = await Promise.all([
-    page("/metrics").then((answer) => answer.text()), json("/ready", [503]), json("/backends"), json("/batches"),
+  const [text, ready, { backends }, listed, fleet] = await Promise.all([
+    page("/metrics").then((answer) => answer.text()), json("/ready", [503]), json("/backends"), json("/batches", [503]), json("/gateways"),
   ]);
+  const open = listed.batches ? listed : { batches: [], more: 0, unknown: listed.error || "no answer" };
   const families = parse(text), now = { at: performance.now(), wall: Date.now(), families, requests: sum(families, REQUESTS) };
   if (samples.length && now.requests < samples[samples.length - 1].requests) samples = [];   // it was restarted
   samples = samples.filter(({ at }) => at >= now.at - KEPT);
@@ -299,7 +319,7 @@ async function ask() {
   now.figures = figures(now, samples[samples.length - 1]);
   samples.push(now);
   answered = now;
-  draw(now, ready, backends, open);
+  draw(now, ready, backends, open, fleet);
 }
 
 function silent(error) {

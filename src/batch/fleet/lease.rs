@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The part of a lease before its end in which the owner of the log sends nothing more, so that a request that it has
-/// begun to send leaves within the lease.
-const SPARE: u32 = 10;
+/// begun to send leaves within the lease. It is also the time in which a busy machine must let the process disarm the timer
+/// that would end it (`deadline.rs`).
+const SPARE: u32 = 5;
 
 /// The lease of one gateway.
 pub(in crate::batch) struct Lease {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Guard, GuardStore};
@@ -25,12 +26,18 @@ const REPLACES: u32 = 120;
 pub struct OwnedGuards {
     store: Arc<dyn GuardStore>,
     tables: Mutex<HashMap<TableKey, Owned>>,
+    /// Told when guards were released.
+    released: Notify,
 }
 
 struct Owned {
     guard: Guard,
     /// True once every other gateway has acknowledged.
     is_granted: bool,
+    /// The number of batches that claim it at the moment. It is not released then.
+    claims: usize,
+    /// True while it is being released. Nobody claims it then: the release could undo the claim.
+    is_released: bool,
     /// The time at which it was last needed.
     needed: Instant,
 }
@@ -50,56 +57,81 @@ impl OwnedGuards {
         Self {
             store,
             tables: Mutex::default(),
+            released: Notify::new(),
         }
     }
 
-    /// Guards tables, which the caller holds exclusively, within `wait`. Returns those for which another gateway knows a
-    /// change that had no answer. A table that is guarded already costs nothing.
+    /// Guards tables, within `wait`. Returns those for which another gateway knows a change that had no answer. A table that
+    /// is guarded already costs nothing. Unless the caller holds the tables, a guard may be released after a moment.
     pub(in crate::batch) async fn claim(
         &self,
         tables: Vec<(TableKey, Guard)>,
         wait: Duration,
     ) -> Result<Vec<TableKey>, Unguarded> {
-        let now = Instant::now();
-        let mut missing = Vec::new();
-        {
-            let mut owned = self.tables();
-            for (table, guard) in tables {
-                let known = owned.get_mut(&table);
-                match known {
-                    Some(known) if known.is_granted && (known.guard.names || !guard.names) => {
-                        known.needed = now;
-                    }
-                    _ => {
-                        let claimed = Owned {
-                            guard: guard.clone(),
-                            is_granted: false,
-                            needed: now,
-                        };
-                        owned.insert(table.clone(), claimed);
-                        missing.push((table, guard));
-                    }
-                }
+        let claimed = timeout(wait, async {
+            let claim = self.begin(tables).await;
+            if claim.missing.is_empty() {
+                return Ok(Vec::new());
             }
-        }
-        if missing.is_empty() {
-            return Ok(Vec::new());
-        }
-        let guards: Vec<Guard> = missing.iter().map(|(_, guard)| guard.clone()).collect();
-        let claim = async {
-            loop {
+            let guards: Vec<Guard> = claim
+                .missing
+                .iter()
+                .map(|(_, guard)| guard.clone())
+                .collect();
+            let strays = loop {
                 match self.store.claim(guards.clone()).await {
                     // Whether it was done is not known; doing it again changes nothing.
                     Err(LogError::Away { .. }) => sleep(CLAIM_AGAIN).await,
                     claimed => break claimed,
                 }
+            };
+            let strays = strays.map_err(Unguarded::Log)?;
+            Ok(self.granted(claim.missing.clone(), &strays))
+        });
+        claimed.await.unwrap_or(Err(Unguarded::TimedOut))
+    }
+
+    /// Records that tables are claimed, once none of them is being released.
+    async fn begin(&self, tables: Vec<(TableKey, Guard)>) -> Claim<'_> {
+        loop {
+            let released = self.released.notified();
+            if let Some(claim) = self.try_begin(&tables) {
+                return claim;
             }
+            released.await;
+        }
+    }
+
+    fn try_begin(&self, tables: &[(TableKey, Guard)]) -> Option<Claim<'_>> {
+        let now = Instant::now();
+        let mut owned = self.tables();
+        let is_released = |(table, _): &(TableKey, Guard)| {
+            owned.get(table).is_some_and(|known| known.is_released)
         };
-        let claimed = timeout(wait, claim).await;
-        let strays = claimed
-            .map_err(|_| Unguarded::TimedOut)?
-            .map_err(Unguarded::Log)?;
-        Ok(self.granted(missing, &strays))
+        if tables.iter().any(is_released) {
+            return None;
+        }
+        let mut missing = Vec::new();
+        for (table, guard) in tables {
+            let known = owned.entry(table.clone()).or_insert_with(|| Owned {
+                guard: guard.clone(),
+                is_granted: false,
+                claims: 0,
+                is_released: false,
+                needed: now,
+            });
+            known.needed = now;
+            if !known.is_granted || (guard.names && !known.guard.names) {
+                known.guard.names |= guard.names;
+                known.is_granted = false;
+                known.claims += 1;
+                missing.push((table.clone(), known.guard.clone()));
+            }
+        }
+        Some(Claim {
+            guards: self,
+            missing,
+        })
     }
 
     /// Guards the tables of recovered batches, and no others of the catalogs at `addresses`.
@@ -131,12 +163,19 @@ impl OwnedGuards {
             if strays.contains(&guard.key) {
                 found.push(table.clone());
             }
-            let granted = Owned {
-                guard,
-                is_granted: true,
+            let known = owned.entry(table).or_insert_with(|| Owned {
+                guard: guard.clone(),
+                is_granted: false,
+                claims: 0,
+                is_released: false,
                 needed,
-            };
-            owned.insert(table, granted);
+            });
+            // A claim of more may be under way, which is granted by itself.
+            if guard.names || !known.guard.names {
+                known.guard = guard;
+                known.is_granted = true;
+            }
+            known.needed = needed;
         }
         found
     }
@@ -152,7 +191,7 @@ impl OwnedGuards {
             let owned = self.tables();
             let idle = owned
                 .iter()
-                .filter(|(_, known)| known.needed + STAYS <= now);
+                .filter(|(_, known)| known.claims == 0 && known.needed + STAYS <= now);
             let named = idle.map(|(table, known)| (table.clone(), known.guard.key.clone()));
             named.take(RELEASED).collect()
         };
@@ -172,22 +211,35 @@ impl OwnedGuards {
                 }
             }
         }
+        {
+            let mut owned = self.tables();
+            released.retain(|(table, _)| match owned.get_mut(table) {
+                Some(known) if known.claims == 0 => {
+                    // If the answer is lost, it may be gone.
+                    known.is_granted = false;
+                    known.is_released = true;
+                    true
+                }
+                _ => false,
+            });
+        }
         if released.is_empty() {
             return Ok(());
         }
-        for (table, _) in &released {
-            if let Some(known) = self.tables().get_mut(table) {
-                // If the answer is lost, it may be gone.
-                known.is_granted = false;
+        let keys = released.iter().map(|(_, key)| key.clone()).collect();
+        let done = self.store.release(keys).await;
+        {
+            let mut owned = self.tables();
+            for (table, _) in &released {
+                if done.is_ok() {
+                    owned.remove(table);
+                } else if let Some(known) = owned.get_mut(table) {
+                    known.is_released = false;
+                }
             }
         }
-        let keys = released.iter().map(|(_, key)| key.clone()).collect();
-        self.store.release(keys).await?;
-        let mut owned = self.tables();
-        for (table, _) in &released {
-            owned.remove(table);
-        }
-        Ok(())
+        self.released.notify_waiters();
+        done
     }
 
     /// The number of guarded tables.
@@ -202,5 +254,23 @@ impl OwnedGuards {
 
     fn tables(&self) -> MutexGuard<'_, HashMap<TableKey, Owned>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tables that are being claimed. The claim ends when it is dropped.
+struct Claim<'a> {
+    guards: &'a OwnedGuards,
+    /// The tables that are not guarded yet.
+    missing: Vec<(TableKey, Guard)>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut owned = self.guards.tables();
+        for (table, _) in &self.missing {
+            if let Some(known) = owned.get_mut(table) {
+                known.claims = known.claims.saturating_sub(1);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::in_flight::Place;
 use super::{Fleet, Role, UNKNOWING, unavailable};
@@ -28,6 +28,9 @@ pub struct Passage {
     place: Option<Place>,
     /// The number of times that others had taken this gateway for dead when the request came.
     expiries: u64,
+    /// True once the request has held the lock of its table while no batch was on it: batches of other gateways wait for
+    /// that lock.
+    is_locked: AtomicBool,
 }
 
 impl fmt::Debug for Passage {
@@ -54,6 +57,7 @@ impl Fleet {
             fleet: Arc::clone(self),
             place,
             expiries: self.expiries.load(Ordering::SeqCst),
+            is_locked: AtomicBool::new(false),
         };
         match &*role {
             // A batch needs the log, whatever is served without it.
@@ -93,7 +97,30 @@ impl Passage {
     ///
     /// # Errors
     /// 503.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check_read(&self) -> Result<(), Error> {
+        if !self.is_locked.load(Ordering::SeqCst) {
+            return self.check();
+        }
+        let is_same = self.fleet.expiries.load(Ordering::SeqCst) == self.expiries;
+        if is_same && self.fleet.alive().is_ok() {
+            return Ok(());
+        }
+        self.fleet.discarded();
+        Err(unavailable(UNKNOWING))
+    }
+
+    /// Returns an error if a request that holds its locks must not be sent: a batch on the table may have begun since it
+    /// came. Batches that begin later wait for the locks.
+    ///
+    /// # Errors
+    /// 503.
+    pub fn check_locked(&self) -> Result<(), Error> {
+        self.check()?;
+        self.is_locked.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Error> {
         if self.place.as_ref().is_some_and(Place::is_doomed) {
             self.fleet.discarded();
             return Err(unavailable(

@@ -24,8 +24,11 @@ impl Coordinator {
     /// Locks the tables of a batch, when none of its version numbers is in cool-down, and guards them against other
     /// gateways.
     pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
+        // Before the tables are locked: until other gateways have finished what they serve, readers here need not wait.
+        self.guard_plan(plan).await?;
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
         let hold = self.lock_at_rest(lock, || self.rests(plan)).await?;
+        // A guard may have been released since. While the tables are held, it stays.
         self.guard_plan(plan).await?;
         Ok(hold)
     }

@@ -46,9 +46,14 @@ fn words(list: &GatewayList) -> String {
         } else {
             String::new()
         };
+        let routes = if one.routes_differ {
+            ", FINDS TABLES ELSEWHERE: its mounts, or the addresses of its catalogs, differ from this one's"
+        } else {
+            ""
+        };
         let address = one.address.as_deref().unwrap_or("no address for others");
         format!(
-            "{}{this}: {role}; {address}; version {}{silent}",
+            "{}{this}: {role}; {address}; version {}{silent}{routes}",
             one.name, one.version
         )
     });

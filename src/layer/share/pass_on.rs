@@ -49,6 +49,7 @@ where
     let asked = request.borrow_mut();
     let learned = RequestContext::of(asked.extensions());
     let (operation, peer) = (learned.operation, learned.peer.clone());
+    let exchange = learned.exchange.clone();
     if learned.is_passed_on {
         return Err(later("the gateway that had the batch log lost it"));
     }
@@ -76,6 +77,9 @@ where
             let answer = inner.call(request).await;
             return judged(&passage, is_read, answer);
         };
+        if let Some(exchange) = &exchange {
+            exchange.passes_on_to(&owner.name);
+        }
         let sent = match &kept {
             Some(body) => copy(request.borrow_mut(), body.clone()),
             None => take(request.borrow_mut()),

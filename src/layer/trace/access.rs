@@ -30,6 +30,7 @@ struct AccessRecord {
     operation: Option<Operation>,
     mount: Option<Identifier>,
     backend: Option<Arc<str>>,
+    passed_on_to: Option<Arc<str>>,
     /// The subject and the issuer of the caller.
     caller: Option<(Arc<str>, Arc<str>)>,
     context: Vec<(String, String)>,
@@ -57,6 +58,9 @@ struct AccessLine<'a> {
     /// The namespace of the mount as clients spell it; empty if no mount or more than one was involved.
     mount: Cow<'a, str>,
     backend: &'a str,
+    /// The gateway that answered for this one, because it has the batch log; its line has the catalog and the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passed_on_to: Option<&'a str>,
     /// The status of the response; 499 if the client left before there was one.
     status: u16,
     /// The contract's code; `None` unless the gateway itself refused or failed.
@@ -114,6 +118,7 @@ impl AccessRecord {
             operation: exchange.operation(),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
+            passed_on_to: exchange.passed_on_to().cloned(),
             caller: caller
                 .map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
             context: exchange.context(),
@@ -161,6 +166,7 @@ impl<'a> AccessLine<'a> {
                 .as_ref()
                 .map_or(Cow::Borrowed(""), |mount| Cow::Owned(mount.to_string())),
             backend: noted.backend.as_deref().unwrap_or("none"),
+            passed_on_to: noted.passed_on_to.as_deref(),
             status: noted.status.unwrap_or(499),
             code: noted.code.map(Code::number),
             reason: noted.reason,
@@ -201,6 +207,9 @@ impl<'a> AccessLine<'a> {
             self.status,
         );
         // Writing to a string does not fail.
+        if let Some(gateway) = self.passed_on_to {
+            let _ = write!(line, " passed_on_to={gateway:?}");
+        }
         if let Some(code) = self.code {
             let _ = write!(line, " code={code}");
         }

@@ -226,7 +226,7 @@ impl Scene {
     fn replace_all(&mut self, rounds: usize) {
         let other = env::var("NSGATE_OTHER_BIN")
             .ok()
-            .filter(|_| rounds % 2 == 0);
+            .filter(|_| rounds.is_multiple_of(2));
         let program = other.unwrap_or_else(|| env!("CARGO_BIN_EXE_nsgate").to_owned());
         for gateway in &mut self.gateways {
             let status = gateway.terminate();

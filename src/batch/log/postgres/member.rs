@@ -16,7 +16,7 @@ use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
 
 /// The number of looks at the lease within one lease.
-const LOOKS: u32 = 30;
+const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
@@ -113,7 +113,9 @@ impl Member<'_> {
                 () = changed.notified() => {}
             }
             let asked = Instant::now();
-            let beat = self.link.query("SELECT beat_1($1)", &[&self.me.id]).await;
+            let routes = self.fleet.routes();
+            let beat = "SELECT beat_2($1, $2)";
+            let beat = self.link.query(beat, &[&self.me.id, &&**routes]).await;
             let Ok(rows) = beat else { continue };
             if !rows.first().is_some_and(|row| row.get(0)) {
                 return self.is_out().await;
@@ -123,7 +125,8 @@ impl Member<'_> {
                 continue;
             };
             let dead = observer.dead(&users, self.me.id);
-            self.fleet.saw(observer.members(&users, self.me.id));
+            self.fleet
+                .saw(observer.members(&users, self.me.id, &routes));
             if let Some(fence) = self.ownership.get() {
                 if users.owner != Some(self.me.id) {
                     return self.is_out().await;

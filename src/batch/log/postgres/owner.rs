@@ -24,7 +24,7 @@ pub(super) const OLDEST_SERVER: i32 = 130_000;
 const STATE: &str =
     "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
-    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version
+    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes
     FROM log l LEFT JOIN instance i ON true";
 
 /// This process, as the log knows it.
@@ -49,6 +49,8 @@ pub(super) struct SeenInstance {
     pub(super) address: Option<String>,
     pub(super) token: Option<String>,
     pub(super) version: String,
+    /// The digest of its routes; `None` before its first heartbeat.
+    pub(super) routes: Option<String>,
 }
 
 /// The log at one moment.
@@ -58,9 +60,13 @@ pub(super) struct Users {
     pub(super) instances: Vec<SeenInstance>,
 }
 
-/// The heartbeats of other gateways, and since when each has stood still.
+/// The heartbeats of other gateways, and for how long each has been seen to stand still.
 #[derive(Default)]
-pub(super) struct Observer(HashMap<Uuid, (i64, Instant)>);
+pub(super) struct Observer {
+    beats: HashMap<Uuid, (i64, Duration)>,
+    /// The time of the last look.
+    looked: Option<Instant>,
+}
 
 impl Instance {
     pub(super) fn new(name: String, lease: Duration, address: Option<String>, token: &str) -> Self {
@@ -92,18 +98,30 @@ impl Users {
 }
 
 impl Observer {
-    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases.
+    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases. A time in which this
+    /// one could not look does not count: the others could not show a heartbeat then, either.
     pub(super) fn dead(&mut self, users: &Users, me: Uuid) -> Vec<SeenInstance> {
-        let now = Instant::now();
+        self.dead_at(users, me, Instant::now())
+    }
+
+    fn dead_at(&mut self, users: &Users, me: Uuid, now: Instant) -> Vec<SeenInstance> {
+        let since = now.duration_since(self.looked.replace(now).unwrap_or(now));
         let is_there = |id: &Uuid| users.instances.iter().any(|one| one.id == *id);
-        self.0.retain(|id, _| is_there(id));
+        self.beats.retain(|id, _| is_there(id));
         let others = users.instances.iter().filter(|one| one.id != me);
         let mut dead = Vec::new();
         for one in others {
-            let (beat, since) = self.0.entry(one.id).or_insert((one.beat, now));
+            let interval = heartbeat_interval(one.lease);
+            let (beat, silent) = self
+                .beats
+                .entry(one.id)
+                .or_insert((one.beat, Duration::ZERO));
             if *beat != one.beat {
-                (*beat, *since) = (one.beat, now);
-            } else if now.duration_since(*since) > one.lease + heartbeat_interval(one.lease) {
+                (*beat, *silent) = (one.beat, Duration::ZERO);
+                continue;
+            }
+            *silent += since.min(interval.saturating_mul(2));
+            if *silent > one.lease + interval {
                 dead.push(one.clone());
             }
         }
@@ -113,7 +131,7 @@ impl Observer {
 
 impl Observer {
     /// Returns the gateways for operators.
-    pub(super) fn members(&self, users: &Users, me: Uuid) -> Vec<Member> {
+    pub(super) fn members(&self, users: &Users, me: Uuid, routes: &str) -> Vec<Member> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let members = users.instances.iter().map(|one| Member {
             name: one.name.clone(),
@@ -121,10 +139,11 @@ impl Observer {
             version: one.version.clone(),
             is_owner: users.owner == Some(one.id),
             is_this: one.id == me,
+            routes_differ: one.id != me && one.routes.as_ref().is_some_and(|its| its != routes),
             silent_millis: self
-                .0
+                .beats
                 .get(&one.id)
-                .map_or(0, |(_, since)| millis(since.elapsed())),
+                .map_or(0, |(_, silent)| millis(*silent)),
             lease_millis: millis(one.lease),
         });
         let mut members: Vec<Member> = members.collect();
@@ -179,6 +198,7 @@ fn instance(row: &Row) -> Option<SeenInstance> {
         address: row.get(9),
         token: row.get(10),
         version: row.get(11),
+        routes: row.get(12),
     })
 }
 
@@ -325,4 +345,61 @@ pub(super) async fn successor(link: &mut Link) -> String {
 /// Returns the time between two heartbeats.
 pub(super) fn heartbeat_interval(lease: Duration) -> Duration {
     lease / 5
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(5);
+
+    fn users(beat: i64) -> Users {
+        let one = SeenInstance {
+            id: Uuid::from_u128(1),
+            name: "other".into(),
+            beat,
+            lease: LEASE,
+            address: None,
+            token: None,
+            version: String::new(),
+            routes: None,
+        };
+        Users {
+            owner: Some(one.id),
+            instances: vec![one],
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_dead_once_it_was_silent_for_longer_than_its_lease() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let mut now = Instant::now();
+        for _ in 0..6 {
+            assert!(observer.dead_at(&users(7), me, now).is_empty());
+            now += heartbeat_interval(LEASE);
+        }
+        assert!(observer.dead_at(&users(7), me, now).is_empty());
+        now += heartbeat_interval(LEASE);
+        assert_eq!(observer.dead_at(&users(7), me, now).len(), 1);
+        assert!(observer.dead_at(&users(8), me, now).is_empty());
+    }
+
+    #[test]
+    fn a_time_without_a_look_says_little_about_others() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let start = Instant::now();
+        assert!(observer.dead_at(&users(7), me, start).is_empty());
+        // The server was away, for everybody.
+        let now = start + LEASE * 10;
+        assert!(observer.dead_at(&users(7), me, now).is_empty());
+        // Slow looks find a dead gateway all the same.
+        let looks = (1..10).find(|look| {
+            !observer
+                .dead_at(&users(7), me, now + LEASE * *look)
+                .is_empty()
+        });
+        assert_eq!(looks, Some(3));
+    }
 }

@@ -36,6 +36,8 @@ CREATE TABLE IF NOT EXISTS instance (
 -- uses the log alone.
 ALTER TABLE instance ADD COLUMN IF NOT EXISTS address text;
 ALTER TABLE instance ADD COLUMN IF NOT EXISTS token text;
+-- A digest of what must be alike in all of them: which catalog, at which address, a namespace is mounted from.
+ALTER TABLE instance ADD COLUMN IF NOT EXISTS routes text;
 
 -- The tables that a batch is on, or was on until a moment ago: only the owner of the log serves requests for them. `key`
 -- is the catalog's address and the names of the table; `names` is true if the batch gives or takes names.
@@ -153,6 +155,13 @@ END $$;
 CREATE OR REPLACE FUNCTION beat_1(me uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE instance SET beat = beat + 1 WHERE id = me;
+    RETURN FOUND;
+END $$;
+
+-- Does the same for a gateway that shares the log, and tells the others which routes it has.
+CREATE OR REPLACE FUNCTION beat_2(me uuid, my_routes text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE instance SET beat = beat + 1, routes = my_routes WHERE id = me;
     RETURN FOUND;
 END $$;
 
