@@ -5,6 +5,8 @@ use super::batch_bugs::Bug;
 const FLEET: &[&str] = &["--test", "gateway", "fleet::"];
 const AWAY: &[&str] = &["--test", "gateway", "in_postgres::"];
 
+const OWNED: &[&str] = &["--lib", "owne"];
+
 pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a guarded table is served by any gateway",
@@ -54,5 +56,26 @@ pub const FLEET_BUGS: &[Bug] = &[
         right: "    let peers = Arc::clone(peers);\n    Some(Elsewhere { owner, peers })",
         wrong: "    let _ = (owner, peers);\n    None",
         checkers: &[FLEET],
+    },
+    Bug {
+        name: "a guard is released although a batch waits for it",
+        file: "src/batch/fleet/owned.rs",
+        right: "                Some(known) if known.claims == 0 => {",
+        wrong: "                Some(known) if known.claims < 9 => {",
+        checkers: &[OWNED],
+    },
+    Bug {
+        name: "a guard is claimed while it is being released",
+        file: "src/batch/fleet/owned.rs",
+        right: "            owned.get(table).is_some_and(|known| known.is_released)",
+        wrong: "            owned.get(table).is_some_and(|known| known.is_released && known.claims > 9)",
+        checkers: &[OWNED],
+    },
+    Bug {
+        name: "a time in which nobody reached the server makes the others dead",
+        file: "src/batch/log/postgres/owner.rs",
+        right: "            *silent += since.min(interval.saturating_mul(2));",
+        wrong: "            *silent += since;",
+        checkers: &[OWNED],
     },
 ];

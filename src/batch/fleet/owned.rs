@@ -191,7 +191,7 @@ impl OwnedGuards {
             let owned = self.tables();
             let idle = owned
                 .iter()
-                .filter(|(_, known)| known.claims == 0 && known.needed + STAYS <= now);
+                .filter(|(_, known)| known.needed + STAYS <= now);
             let named = idle.map(|(table, known)| (table.clone(), known.guard.key.clone()));
             named.take(RELEASED).collect()
         };
@@ -274,3 +274,6 @@ impl Drop for Claim<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::protocol::identifier::Identifier;
+
+/// A log in which claims and releases wait until the test lets them through.
+struct SlowStore {
+    claims: AtomicUsize,
+    releases: AtomicUsize,
+    claim: Arc<Semaphore>,
+    release: Arc<Semaphore>,
+}
+
+impl SlowStore {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            claims: AtomicUsize::new(0),
+            releases: AtomicUsize::new(0),
+            claim: Arc::new(Semaphore::new(0)),
+            release: Arc::new(Semaphore::new(0)),
+        })
+    }
+
+    fn asked(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        (count(&self.claims), count(&self.releases))
+    }
+}
+
+impl GuardStore for SlowStore {
+    fn claim(&self, _: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        let claim = Arc::clone(&self.claim);
+        Box::pin(async move {
+            claim.acquire().await.unwrap().forget();
+            Ok(Vec::new())
+        })
+    }
+
+    fn replace(
+        &self,
+        guards: Vec<Guard>,
+        _: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
+        self.claim(guards)
+    }
+
+    fn release(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), LogError>> {
+        self.releases.fetch_add(1, Ordering::SeqCst);
+        let release = Arc::clone(&self.release);
+        Box::pin(async move {
+            release.acquire().await.unwrap().forget();
+            Ok(())
+        })
+    }
+}
+
+const WAIT: Duration = Duration::from_secs(60);
+
+fn table() -> Vec<(TableKey, Guard)> {
+    let table = TableKey {
+        backend: "lake".into(),
+        table: Identifier::from_names(["t"]).unwrap(),
+    };
+    let guard = Guard {
+        key: "t".into(),
+        names: false,
+    };
+    vec![(table, guard)]
+}
+
+async fn others_run() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_not_released_while_a_batch_waits_for_it() {
+    let store = SlowStore::new();
+    let guards = Arc::new(OwnedGuards::new(Arc::clone(&store) as Arc<dyn GuardStore>));
+    let claimed = tokio::spawn({
+        let guards = Arc::clone(&guards);
+        async move { guards.claim(table(), WAIT).await.is_ok() }
+    });
+    others_run().await;
+    tokio::time::advance(STAYS * 3).await;
+    // Nobody holds the table, and no batch on it is known.
+    let locks = Locks::default();
+    let released = timeout(STAYS, guards.release(&locks, |_| false)).await;
+    assert!(
+        released.is_ok_and(|done| done.is_ok()),
+        "it releases something"
+    );
+    assert_eq!(store.asked(), (1, 0));
+    store.claim.add_permits(1);
+    assert!(claimed.await.unwrap());
+    // It is granted: the next claim asks nobody.
+    assert!(guards.claim(table(), WAIT).await.is_ok());
+    assert_eq!(store.asked(), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_being_released_is_claimed_after_that() {
+    let store = SlowStore::new();
+    let guards = Arc::new(OwnedGuards::new(Arc::clone(&store) as Arc<dyn GuardStore>));
+    store.claim.add_permits(2);
+    assert!(guards.claim(table(), WAIT).await.is_ok());
+    tokio::time::advance(STAYS * 3).await;
+    let released = tokio::spawn({
+        let guards = Arc::clone(&guards);
+        async move { guards.release(&Locks::default(), |_| false).await.is_ok() }
+    });
+    others_run().await;
+    assert_eq!(store.asked(), (1, 1));
+    let claimed = tokio::spawn({
+        let guards = Arc::clone(&guards);
+        async move { guards.claim(table(), WAIT).await.is_ok() }
+    });
+    others_run().await;
+    assert_eq!(store.asked(), (1, 1), "the claim waits for the release");
+    store.release.add_permits(1);
+    assert!(released.await.unwrap() && claimed.await.unwrap());
+    assert_eq!(store.asked(), (2, 1));
+    assert_eq!(guards.len(), 1);
+}
