@@ -292,8 +292,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the latest version is read without a look at what landed late",
         file: "src/gateway/forward.rs",
-        right: "batches.check_latest(backend, &key()).await.map(|()| answer)",
-        wrong: "Ok(answer)",
+        right: "        batches.check_latest(self.backend, &key).await?;\n",
+        wrong: "        let _ = (batches, key);\n",
         checkers: &[GATEWAY, SIMULATION],
     },
     Bug {
