@@ -13,6 +13,8 @@
 //!      · authorize      ┘
 //! ```
 //!
+//! What each file is about stands in `src/FILES.md`, one line a file.
+//!
 //! The table is in the order of imports: a module may import those below it, never one above.
 //! `tests/layers.rs` checks that.
 //!

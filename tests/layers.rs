@@ -1,4 +1,5 @@
-//! The map in `src/lib.rs` holds: a module imports only modules that are below it in the map.
+//! The map in `src/lib.rs` holds: a module imports only modules that are below it in the map. The lists of files,
+//! `src/FILES.md` and `tests/FILES.md`, have every file with its first sentence; `NSGATE_WRITE_EXPECTED=1` writes them.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -66,4 +67,102 @@ fn modules_import_only_what_stands_below_them_in_the_map() {
         }
     }
     assert!(upward.is_empty(), "upward imports: {upward:#?}");
+}
+
+/// Returns every Rust file below a folder, a file before the folder of its name.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_by_cached_key(|path| path.with_extension(""));
+    found
+}
+
+/// Returns the first sentence of a file's documentation, in one line and without the targets of links.
+fn first_sentence(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let paragraph: Vec<&str> = lines
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let paragraph = paragraph.join(" ");
+    let end = paragraph.find(". ").map_or(paragraph.len(), |dot| dot + 1);
+    let mut sentence = String::new();
+    let mut rest = &paragraph[..end];
+    while let Some((name, after)) = rest.split_once("`](") {
+        sentence.push_str(&name.replacen("[`", "`", 1));
+        sentence.push('`');
+        rest = after.split_once(')').expect("the target of a link ends").1;
+    }
+    sentence + &rest.replace("[`", "`").replace("`]", "`")
+}
+
+/// Checks the list of a folder's files, or writes it.
+fn check_list(folder: &str, about: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut list = format!("# The files of `{folder}`\n\n{about}\n");
+    let mut silent = Vec::new();
+    let mut heading = String::new();
+    for file in rust_files(&root) {
+        let inside = file
+            .strip_prefix(&root)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let sentence = first_sentence(&fs::read_to_string(&file).unwrap());
+        // Tests of one module stand beside it, in a file that needs no words.
+        if sentence.is_empty() && inside.ends_with("tests.rs") {
+            continue;
+        }
+        if sentence.is_empty() {
+            silent.push(inside.clone());
+        }
+        let top = inside.split(['/', '.']).next().unwrap();
+        if top != heading {
+            heading = top.to_owned();
+            list.push_str(&format!("\n## {top}\n\n"));
+        }
+        list.push_str(&format!("- `{inside}`: {sentence}\n"));
+    }
+    assert!(
+        silent.is_empty(),
+        "files without a first sentence: {silent:#?}"
+    );
+    let path = root.join("FILES.md");
+    if std::env::var_os("NSGATE_WRITE_EXPECTED").is_some() {
+        fs::write(path, list).unwrap();
+        return;
+    }
+    let written = fs::read_to_string(path).unwrap();
+    assert!(
+        written == list,
+        "{folder}/FILES.md is not the list of the files any more. Write it with \
+         `NSGATE_WRITE_EXPECTED=1 cargo test --test layers`, and read the difference."
+    );
+}
+
+#[test]
+fn the_list_of_source_files_is_current() {
+    check_list(
+        "src",
+        "Every file with the first sentence of its documentation. The modules and their order are in `lib.rs`.",
+    );
+}
+
+#[test]
+fn the_list_of_test_files_is_current() {
+    check_list(
+        "tests",
+        "Every file with the first sentence of its documentation. Where a new test goes: [README.md](README.md).",
+    );
 }

@@ -1,4 +1,4 @@
-//! The checks of every history:
+//! The checks of every history: the promises that every seed must keep.
 //!
 //! - No client is shown a version of a batch that is not durably committed, nor its rows in a version that was built on
 //!   it. This holds for lists, describes and counts.
