@@ -12,6 +12,7 @@ mod process;
 mod reload;
 mod signals;
 mod snapshot;
+mod start_line;
 mod workers;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
+use tracing::Level;
 
 pub use build::routes;
 pub use online::{OnlineCheck, check_online};
@@ -32,10 +34,11 @@ use crate::app::active::ActiveConfig;
 use crate::app::process::ProcessState;
 use crate::app::reload::Reloader;
 use crate::batch::log::{LogError, disk};
+use crate::config::LogFormat;
 use crate::config::load::{Loaded, Origin, Problem};
 use crate::config::reload::Digests;
 use crate::server::listener::Listener;
-use crate::telemetry::{self, Log};
+use crate::telemetry::{self, Log, past_log};
 use build::BuildError;
 use signals::{Hangups, Signals};
 use snapshot::Snapshot;
@@ -116,6 +119,10 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     // An error only means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = telemetry::start(&loaded.config.telemetry);
+    start_line::log(path, &loaded.config);
+    for warning in &loaded.warnings {
+        tracing::warn!(warning = %warning, "configuration warning");
+    }
     let _last_lines = LastLines(log.clone());
     let workers = Workers::start(loaded.config.listen.workers)
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
@@ -143,6 +150,7 @@ async fn serve(
     workers: &[Handle],
 ) -> Result<(), Failure> {
     let Loaded { config, origin, .. } = loaded;
+    let format = config.telemetry.log;
     let unheard = |error| Failure::Configuration(format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(unheard)?;
     let hangups = Hangups::listen().map_err(unheard)?;
@@ -171,11 +179,10 @@ async fn serve(
     let (stop_admin, admin_stopped) = watch::channel(false);
     let scheme = |tls: bool| if tls { "https" } else { "http" };
     let guarded = in_use.snapshot().config.admin.tls.is_some();
-    say(&format!(
-        "nsgate admin on {}://{}",
-        scheme(guarded),
-        back.address()
-    ));
+    say(
+        format,
+        &format!("nsgate admin on {}://{}", scheme(guarded), back.address()),
+    );
     let admin = admin(&in_use, &readiness, &reloads);
     let serving_admin = back.serve(in_use.serving_admin(), admin.clone(), raised(admin_stopped));
     let serving_admin = tokio::spawn(serving_admin);
@@ -186,15 +193,21 @@ async fn serve(
     let mut owning = ownership::begin(&in_use).await?;
     readiness.lift(RECOVERING);
     if in_use.snapshot().config.auth.anonymous {
-        say("nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for");
+        say(
+            format,
+            "nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for",
+        );
         tracing::warn!("`auth.anonymous` is true: everyone is let in");
     }
     let guarded = in_use.snapshot().config.listen.tls.is_some();
-    say(&format!(
-        "nsgate listening on {}://{}",
-        scheme(guarded),
-        front.address()
-    ));
+    say(
+        format,
+        &format!(
+            "nsgate listening on {}://{}",
+            scheme(guarded),
+            front.address()
+        ),
+    );
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(front.serve(in_use.serving(), in_use.stack(), raised(stopped)));
     let reloader = Reloader::new(path, Arc::clone(&in_use), reloads, asked, hangups);
@@ -269,7 +282,8 @@ async fn raised(mut flag: watch::Receiver<bool>) {
     let _ = flag.wait_for(|raised| *raised).await;
 }
 
-/// Writes a line to standard error, whatever the log's level and format: scripts wait for these lines.
-fn say(line: &str) {
+/// Writes a line to standard error, whatever the log's level: scripts wait for these lines.
+fn say(format: LogFormat, line: &str) {
+    let line = past_log(format, Level::INFO, line);
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -34,6 +34,7 @@ struct Parts {
     retry_after: Option<RetryAfter>,
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<BoxError>,
+    is_logged: bool,
 }
 
 impl Error {
@@ -50,6 +51,7 @@ impl Error {
             retry_after: None,
             headers: Vec::new(),
             cause: None,
+            is_logged: false,
         }))
     }
 
@@ -117,6 +119,19 @@ impl Error {
     pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
         self.0.cause = Some(cause.into());
         self
+    }
+
+    /// Marks an error that the log has already, for all requests that it concerns: it is not repeated for each.
+    #[must_use]
+    pub fn already_logged(mut self) -> Self {
+        self.0.is_logged = true;
+        self
+    }
+
+    /// True if the log has the error already.
+    #[must_use]
+    pub fn is_logged(&self) -> bool {
+        self.0.is_logged
     }
 
     /// Sets `Retry-After`.

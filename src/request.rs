@@ -45,6 +45,12 @@ pub struct RequestRecord {
     served: AtomicBool,
     /// The slot in which its place counts toward its caller's share, plus 1; 0 if it does not count.
     share: AtomicU16,
+    /// The name in the path.
+    name: OnceLock<Identifier>,
+    /// The tables that a batch changes.
+    tables: OnceLock<Box<[Identifier]>>,
+    /// The id of the batch, which is its transaction.
+    transaction: OnceLock<String>,
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
@@ -93,6 +99,9 @@ impl RequestRecord {
             operation: AtomicU8::new(0),
             served: AtomicBool::new(false),
             share: AtomicU16::new(0),
+            name: OnceLock::new(),
+            tables: OnceLock::new(),
+            transaction: OnceLock::new(),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
@@ -123,6 +132,27 @@ impl RequestRecord {
     /// Notes the operation.
     pub fn recognized(&self, operation: Operation) {
         self.operation.store(operation.byte(), Ordering::Relaxed);
+    }
+
+    /// Notes the name in the path.
+    pub fn named(&self, name: &Identifier) {
+        if self.is_observed() {
+            let _ = self.name.set(name.clone());
+        }
+    }
+
+    /// Notes the tables that a batch changes, in the order of its entries.
+    pub fn changes<'a>(&self, tables: impl IntoIterator<Item = &'a Identifier>) {
+        if self.is_observed() {
+            let _ = self.tables.set(tables.into_iter().cloned().collect());
+        }
+    }
+
+    /// Notes the id of the batch, which is its transaction.
+    pub fn began(&self, transaction: impl ToString) {
+        if self.is_observed() {
+            let _ = self.transaction.set(transaction.to_string());
+        }
     }
 
     /// Notes that it has one of the places of requests that are served.
@@ -219,6 +249,21 @@ impl RequestRecord {
     /// The operation; `None` until it is known.
     pub fn operation(&self) -> Option<Operation> {
         Operation::from_byte(self.operation.load(Ordering::Relaxed))
+    }
+
+    /// The name in the path; `None` if there is none, or nobody asks.
+    pub fn name(&self) -> Option<&Identifier> {
+        self.name.get()
+    }
+
+    /// The tables that a batch changes, in the order of its entries; empty for other requests.
+    pub fn tables(&self) -> &[Identifier] {
+        self.tables.get().map_or(&[], |tables| tables)
+    }
+
+    /// The id of the batch; `None` for other requests, and until the batch begins.
+    pub fn transaction(&self) -> Option<&str> {
+        self.transaction.get().map(String::as_str)
     }
 
     /// True if it has, until its end, one of the places of requests that are served.

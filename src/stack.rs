@@ -18,10 +18,10 @@ use crate::layer::rate::{Rate, RateLayer, Rates};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
 use crate::layer::share::{Share, ShareLayer, Sharing};
+use crate::layer::trace::access::AccessLog;
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::request::span::Recorder;
-use crate::telemetry::Log;
 pub use current::Current;
 
 /// The whole stack. It is a concrete type, so that no layer costs an allocation.
@@ -34,7 +34,7 @@ pub struct Parts {
     /// The counters of requests.
     pub requests: Arc<Requests>,
     /// The access log, with a line for each request; `None` if it is off.
-    pub access_log: Option<Log>,
+    pub access_log: Option<AccessLog>,
     /// The receiver of each request's spans; `None` if there is none.
     pub spans: Option<Arc<dyn Recorder>>,
     /// The limits on requests that are served at a time.

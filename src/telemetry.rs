@@ -95,6 +95,17 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(location, cause, "panic");
 }
 
+/// Formats a line that is written past the log, whatever its level: plain, or as a record if the log has JSON.
+pub fn past_log(format: LogFormat, level: Level, message: &str) -> String {
+    match format {
+        LogFormat::Text => message.to_owned(),
+        LogFormat::Json => serde_json::json!({
+            "timestamp": rfc3339(SystemTime::now()), "level": level.as_str(), "message": message,
+        })
+        .to_string(),
+    }
+}
+
 impl Log {
     /// Creates a log that writes to `sink` from a thread of its own.
     pub fn to(sink: impl io::Write + Send + 'static, format: LogFormat) -> Self {

@@ -80,7 +80,8 @@ impl Program {
         let mut said_after = |mark: &str| -> SocketAddr {
             loop {
                 if let Some((_, address)) = said_before.split_once(mark) {
-                    break address.lines().next().unwrap().trim().parse().unwrap();
+                    let address = address.lines().next().unwrap().trim();
+                    break address.split('"').next().unwrap().parse().unwrap();
                 }
                 let read = said.read_line(&mut said_before).unwrap();
                 assert!(read > 0, "the gateway did not start: {said_before}");

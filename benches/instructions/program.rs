@@ -132,13 +132,14 @@ fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
         assert!(read > 0, "the gateway did not start:\n{all}");
         let line = all[from..].trim();
         if let Some((_, address)) = line.split_once("nsgate admin on http://") {
-            admin = address.parse().ok();
+            admin = address.split('"').next().unwrap().parse().ok();
         } else if let Some((_, address)) = line.split_once("nsgate listening on http://") {
             // A full pipe would stop the program, so its log is read to the end.
             thread::spawn(move || {
                 let mut buffer = [0; 1 << 16];
                 while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
             });
+            let address = address.split('"').next().unwrap();
             return (admin.unwrap(), address.parse().unwrap());
         }
     }

@@ -11,11 +11,16 @@ pub(super) fn tell(metrics: &Metrics, config: &Config) {
     let limits = &config.limits;
     metrics.limits(limits.in_flight, limits.connections);
     metrics.retain_backends(|name| config.backends.contains_key(name));
-    let certificates = certificates(config);
-    let ends = certificates
-        .iter()
-        .filter_map(|(of, file)| Some((of.as_str(), end(file)?)));
-    metrics.certificates(ends);
+    let ends = certificate_ends(config);
+    metrics.certificates(ends.iter().map(|(of, end)| (of.as_str(), *end)));
+}
+
+/// Returns the times at which the certificates expire that the gateway presents.
+pub(super) fn certificate_ends(config: &Config) -> Vec<(String, SystemTime)> {
+    let files = certificates(config).into_iter();
+    files
+        .filter_map(|(of, file)| Some((of, end(file)?)))
+        .collect()
 }
 
 /// Returns the certificates that the gateway presents: to clients, operators and catalogs.

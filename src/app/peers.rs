@@ -98,7 +98,8 @@ pub(super) fn serve(
     if is_plain && !address.ip().is_loopback() {
         tracing::warn!(%address, "gateways pass tokens and data to each other without TLS; write `batch.gateways.tls`, or keep others out of their network");
     }
-    say(&format!("nsgate for other gateways on {address}"));
+    let format = in_use.snapshot().config.telemetry.log;
+    say(format, &format!("nsgate for other gateways on {address}"));
     let entrance = Entrance::new(in_use.stack(), admin.for_gateways(), fleet);
     let serving = Arc::new(ArcSwap::from_pointee(serving));
     Ok(tokio::spawn(listener.serve(serving, entrance, stop)))

@@ -262,11 +262,13 @@ fn lines(problems: &[impl ToString]) -> Vec<String> {
 
 /// Logs the result of a reload.
 fn tell(report: &Report) {
-    let trigger = report.trigger;
+    let trigger = report.trigger.name();
     match &report.outcome {
         Ok(applied) => {
             let changed = applied.difference.changed.join(", ");
-            tracing::info!(?trigger, changed, files = ?applied.files, "configuration reloaded");
+            let files = applied.files.iter().map(|file| file.display().to_string());
+            let files = files.collect::<Vec<_>>().join(", ");
+            tracing::info!(trigger, changed, files, "configuration reloaded");
             for warning in &applied.warnings {
                 tracing::warn!(warning, "configuration warning");
             }
@@ -280,7 +282,7 @@ fn tell(report: &Report) {
         Err(problems) => {
             for problem in problems {
                 tracing::error!(
-                    ?trigger,
+                    trigger,
                     cause = problem,
                     "configuration reload failed; the previous configuration stays active. Correct the file, then run `nsgate check`"
                 );

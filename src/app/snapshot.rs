@@ -18,6 +18,7 @@ use crate::gateway::{Gateway, RoutingSnapshot};
 use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
 use crate::layer::share::Sharing;
+use crate::layer::trace::access::AccessLog;
 use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
@@ -122,7 +123,10 @@ impl Snapshot {
             sharing,
             requests: Arc::clone(metrics.requests()),
             spans: spans.as_ref().map(Spans::recorder),
-            access_log: config.telemetry.access_log.then(|| lasting.log.clone()),
+            access_log: config
+                .telemetry
+                .access_log
+                .then(|| AccessLog::new(lasting.log.clone(), config.telemetry.log_names)),
             limits: lasting.in_flight.clone(),
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),

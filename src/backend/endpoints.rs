@@ -158,7 +158,12 @@ impl Endpoints {
             .or_else(|| free(closed))
             .or_else(|| probe(fresh, at_once))
             .or_else(|| wish.own.then(|| self.own(fresh, now)).flatten())
-            .ok_or_else(|| self.withheld(now))
+            .ok_or_else(|| {
+                if wish.tried == 0 {
+                    self.board.refuse();
+                }
+                self.withheld(now)
+            })
     }
 
     /// Lets a request of the gateway itself through to an address whose breaker is open.

@@ -74,7 +74,8 @@ impl Failure {
                 "backend `{backend}` is unavailable (circuit breaker open); retry after {wait} s"
             );
             let error = Error::unavailable(message).with_retry_after(wait);
-            return error.with_cause(self);
+            // The opening of the breaker is in the log, and its end with the number of refused requests.
+            return error.with_cause(self).already_logged();
         }
         let said = match &self {
             Self::NoToken(refusal) => return refusal.to_error(backend).with_cause(self),

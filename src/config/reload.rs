@@ -60,6 +60,17 @@ pub enum Trigger {
     File,
 }
 
+impl Trigger {
+    /// Returns the word for it in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Signal => "SIGHUP",
+            Self::Request => "POST /reload",
+            Self::File => "a changed file",
+        }
+    }
+}
+
 /// The result of a reload.
 #[derive(Debug, Clone)]
 pub struct Report {

@@ -14,6 +14,8 @@ pub struct Telemetry {
     pub level: LogLevel,
     /// True if one record is written for each request.
     pub access_log: bool,
+    /// True if these records name tables, namespaces and transactions.
+    pub log_names: bool,
     /// The context keys (lower case) that appear in these records.
     pub access_log_context: Vec<String>,
     /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None` for no
@@ -66,6 +68,7 @@ impl Default for Telemetry {
             log: LogFormat::default(),
             level: LogLevel::default(),
             access_log: true,
+            log_names: true,
             access_log_context: Vec::new(),
             otlp: None,
             histograms: None,
@@ -123,6 +126,12 @@ impl Section for Telemetry {
             &mut self.access_log,
             flag(),
             "One record for each request.",
+        );
+        keys.key(
+            "log_names",
+            &mut self.log_names,
+            flag(),
+            "The names of tables, namespaces and transactions in it.",
         );
         keys.key(
             "access_log_context",

@@ -53,6 +53,9 @@ pub(super) async fn commit(
         operations,
         caller,
     };
+    if let Some(exchange) = &RequestContext::of(&head.extensions).exchange {
+        exchange.changes(call.operations.iter().map(CommitOperation::id));
+    }
     let rights = head.extensions.get::<Rights>();
     let may_write = |id: &Identifier| match rights {
         Some(rights) => rights.decide(Access::Write, id),

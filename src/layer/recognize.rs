@@ -55,6 +55,9 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
     }
     learned.operation = Some(operation);
     learned.identifier = identifier.transpose()?;
+    if let (Some(exchange), Some(name)) = (&learned.exchange, &learned.identifier) {
+        exchange.named(name);
+    }
     learned.has_default_delimiter = Some(has_default_delimiter);
     Ok(())
 }

@@ -142,6 +142,9 @@ where
             Some(Err(error)) => error,
         };
         this.exchange.failed(error.code(), error.reason());
+        if let Some(transaction) = error.transaction() {
+            this.exchange.began(transaction);
+        }
         report(&error, this.exchange);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);
         Poll::Ready(Ok(respond(&error, path)))
@@ -179,14 +182,14 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::internal("the gateway failed on this request", cause)
 }
 
-/// Logs an error, with the cause that the caller is not told.
+/// Logs an error, with the cause that the caller is not told. One that the log has already is shown at level debug.
 fn report(error: &Error, exchange: &RequestRecord) {
     let id = exchange.id();
     let operation = exchange
         .operation()
         .map_or("", |operation| operation.name());
     let status = error.status().as_u16();
-    if error.status().is_server_error() {
+    if error.status().is_server_error() && !error.is_logged() {
         let cause = joined(chain(error).skip(1));
         tracing::warn!(id, operation, status, cause, "{}", error.message());
     } else {

@@ -3,7 +3,7 @@
 //! The id is the caller's `x-request-id` if that is valid, otherwise the trace's; it goes to the catalog and back to
 //! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
 
-mod access;
+pub mod access;
 mod server;
 
 use std::convert::Infallible;
@@ -21,7 +21,6 @@ use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
 use crate::request::context::RequestContext;
 use crate::request::span::Recorder;
 use crate::request::{CompletionObserver, CompletionObservers, RequestHead, RequestRecord};
-use crate::telemetry::Log;
 use access::AccessLog;
 use server::ServerSpan;
 
@@ -59,13 +58,12 @@ impl TraceLayer {
     /// Creates the layer. `access_log` and `recorder` are `None` if there is no access log and no recording of
     /// traces. `others` observe each request's end, too.
     pub fn new(
-        access_log: Option<Log>,
+        access_log: Option<AccessLog>,
         recorder: Option<Arc<dyn Recorder>>,
         others: impl IntoIterator<Item = Arc<dyn CompletionObserver>>,
     ) -> Self {
         let logs = access_log.is_some();
-        let log =
-            access_log.map(|log| Arc::new(AccessLog::new(log)) as Arc<dyn CompletionObserver>);
+        let log = access_log.map(|log| Arc::new(log) as Arc<dyn CompletionObserver>);
         let span = recorder.as_ref().map(|_| Arc::new(ServerSpan) as _);
         Self {
             logs,

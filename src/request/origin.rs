@@ -69,6 +69,17 @@ impl Origin {
         self.0.as_ref()?.exchange.upgrade()?.waiting()
     }
 
+    /// Notes the id of the request's batch in its record.
+    pub fn began(&self, transaction: impl ToString) {
+        let exchange = self
+            .0
+            .as_ref()
+            .and_then(|request| request.exchange.upgrade());
+        if let Some(exchange) = exchange {
+            exchange.began(transaction);
+        }
+    }
+
     /// The place in the trace for internal requests; `None` if it is not recorded.
     pub fn traced(&self) -> Option<TraceContext> {
         self.0.as_ref()?.head.traced()

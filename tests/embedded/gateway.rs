@@ -37,8 +37,18 @@ impl Gateway {
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut after = |what: &str| {
-            let said =
-                lines.find_map(|line| Some(line.unwrap().split_once(what)?.1.trim().to_owned()));
+            let said = lines.find_map(|line| {
+                let line = line.unwrap();
+                Some(
+                    line.split_once(what)?
+                        .1
+                        .trim()
+                        .split('"')
+                        .next()
+                        .unwrap()
+                        .to_owned(),
+                )
+            });
             said.expect("it says where it listens before it ends")
         };
         let admin = after("nsgate admin on http://");

@@ -347,7 +347,8 @@ async fn nobody_but_a_gateway_enters_at_their_address() {
     let world = world(&server, 1).await;
     let said = world.log();
     let (_, address) = said.split_once("nsgate for other gateways on ").unwrap();
-    let address = address.lines().next().unwrap().parse().unwrap();
+    let address = address.lines().next().unwrap();
+    let address = address.split('"').next().unwrap().parse().unwrap();
     let asks = |headers: &[(&'static str, &str)]| {
         let mut client = Client::new(address);
         for (name, value) in headers {

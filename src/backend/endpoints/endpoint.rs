@@ -1,6 +1,6 @@
 //! One address of a catalog: its connections, its load, and whether it serves.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(in crate::backend) struct Endpoint {
 /// The combined health of all addresses of one catalog.
 pub(in crate::backend) struct EndpointHealth {
     serving: AtomicUsize,
+    /// The requests that were refused since a breaker opened.
+    refused: AtomicU64,
     name: Arc<str>,
 }
 
@@ -59,8 +61,14 @@ impl EndpointHealth {
     pub(in crate::backend) fn new(name: &Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             serving: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
             name: Arc::clone(name),
         })
+    }
+
+    /// Counts a request that was refused because the breaker of every address is open.
+    pub(in crate::backend) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// True if at least one address serves.
@@ -145,13 +153,14 @@ impl Endpoint {
 
     fn opened(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other");
+        tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other. Requests that it refuses are counted until it closes, not logged one by one");
         self.tell();
     }
 
     fn closed(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::info!(%backend, address, "circuit breaker closed");
+        let refused = self.board.refused.swap(0, Ordering::Relaxed);
+        tracing::info!(%backend, address, refused, "circuit breaker closed: `refused` requests got 503 while it was open");
         self.tell();
     }
 

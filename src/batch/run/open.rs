@@ -190,14 +190,7 @@ impl OpenBatches {
     /// Records that an entry waits for an operator, or with `None` that it does not any more.
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
-            batch.entries[entry].hazard = hazard.map(|hazard| {
-                Cow::Borrowed(match hazard {
-                    Hazard::BuiltOn => BUILT_ON,
-                    Hazard::Unproven => {
-                        "it may belong to another writer: nothing proves that the batch created it"
-                    }
-                })
-            });
+            batch.entries[entry].hazard = hazard.map(|hazard| Cow::Borrowed(reason(hazard)));
             batch.state = match batch.hazards() {
                 0 => BatchState::Undoing,
                 _ => BatchState::Hazard,
@@ -230,7 +223,18 @@ pub(super) fn began(id: BatchId) -> u64 {
     })
 }
 
-fn change(action: &Action) -> String {
+/// Describes why an entry is a hazard, in words for an operator.
+pub(super) fn reason(hazard: Hazard) -> &'static str {
+    match hazard {
+        Hazard::BuiltOn => BUILT_ON,
+        Hazard::Unproven => {
+            "it may belong to another writer: nothing proves that the batch created it"
+        }
+    }
+}
+
+/// Describes what an entry does, in words for an operator.
+pub(super) fn change(action: &Action) -> String {
     match action {
         Action::CreateVersion { version, .. } => format!("create version {version}"),
         Action::Declare { .. } => "declare".to_owned(),

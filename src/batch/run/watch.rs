@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
-use super::{BatchRun, EffectOutcome};
+use super::{BatchRun, EffectOutcome, open};
 use crate::batch::participant;
 use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Kind, State};
@@ -93,7 +93,7 @@ impl BatchRun {
             ..
         } = &self.plan.entries[entry];
         tracing::warn!(
-            batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action,
+            batch = %self.id, backend = %backend.name(), table = %line.table.table, change = open::change(action),
             "a create landed after its batch was rolled back; rolling it back too"
         );
         self.coordinator.metrics.late_create();

@@ -17,6 +17,8 @@ use nsgate::app;
 use nsgate::config::load::{self, Loaded};
 use nsgate::config::reload::Reading;
 use nsgate::config::schema;
+use nsgate::telemetry::past_log;
+use tracing::Level;
 
 use cli::{Cli, Command, ConfigFile};
 
@@ -81,11 +83,11 @@ impl Failure {
 fn serve(file: &ConfigFile) -> Result<String, Failure> {
     let Reading { loaded, digests } = Reading::of(&file.config);
     let loaded = loaded.map_err(Failure::bad_input)?;
-    warn(&loaded);
+    let format = loaded.config.telemetry.log;
     let run = app::run(&file.config, loaded, digests);
     run.map(|()| String::new()).map_err(|failure| Failure {
         exit_code: failure.exit_code(),
-        message: failure.to_string(),
+        message: past_log(format, Level::ERROR, &failure.to_string()),
     })
 }
 

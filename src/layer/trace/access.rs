@@ -12,15 +12,21 @@ use crate::body::End;
 use crate::config::LogFormat;
 use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::Operation;
+use crate::protocol::operation::{Kind, Operation};
 use crate::request::{CompletionObserver, RequestHead, RequestRecord};
 use crate::telemetry::{Log, Record, rfc3339};
 
 /// The most bytes that are shown of a name that a client or an issuer has chosen.
 const MAX_SHOWN: usize = 256;
 
+/// The most tables of a batch that its line names.
+const MOST_TABLES: usize = 20;
+
 /// The access log.
-pub(super) struct AccessLog(Log);
+pub struct AccessLog {
+    log: Log,
+    has_names: bool,
+}
 
 /// The facts that are noted of a request: no more than a line needs, because many may wait for a slow reader.
 struct AccessRecord {
@@ -28,6 +34,10 @@ struct AccessRecord {
     how: End,
     head: Option<RequestHead>,
     operation: Option<Operation>,
+    name: Option<Identifier>,
+    /// The first tables of a batch, and the number of all.
+    tables: (Box<[Identifier]>, usize),
+    transaction: Option<Box<str>>,
     mount: Option<Identifier>,
     backend: Option<Arc<str>>,
     passed_on_to: Option<Arc<str>>,
@@ -55,6 +65,21 @@ struct AccessLine<'a> {
     /// The gateway's own span, which is the parent of the catalog's.
     span: String,
     operation: &'static str,
+    /// The table or materialized view in the path, as clients spell it with `$`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<Cow<'a, str>>,
+    /// The namespace in the path, likewise; `$` for the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<Cow<'a, str>>,
+    /// The first tables that a batch changes, in the order of its entries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<Cow<'a, str>>,
+    /// The number of entries of a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<usize>,
+    /// The id of the batch, or the transaction in the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<Cow<'a, str>>,
     /// The namespace of the mount as clients spell it; empty if no mount or more than one was involved.
     mount: Cow<'a, str>,
     backend: &'a str,
@@ -96,26 +121,39 @@ struct AccessLine<'a> {
 }
 
 impl AccessLog {
-    pub(super) fn new(log: Log) -> Self {
-        Self(log)
+    /// Creates the log; with `has_names`, its lines name tables, namespaces and transactions.
+    pub fn new(log: Log, has_names: bool) -> Self {
+        Self { log, has_names }
     }
 }
 
 impl CompletionObserver for AccessLog {
     fn over(&self, exchange: &RequestRecord, how: End) {
-        self.0.record(Box::new(AccessRecord::of(exchange, how)));
+        let record = AccessRecord::of(exchange, how, self.has_names);
+        self.log.record(Box::new(record));
     }
 }
 
 impl AccessRecord {
-    fn of(exchange: &RequestRecord, how: End) -> Self {
+    fn of(exchange: &RequestRecord, how: End, has_names: bool) -> Self {
         let whole = exchange.age();
+        let tables = exchange.tables();
+        let shown = if has_names {
+            tables.len().min(MOST_TABLES)
+        } else {
+            0
+        };
+        let name = exchange.name().filter(|_| has_names);
+        let transaction = exchange.transaction().filter(|_| has_names);
         let caller = exchange.caller();
         Self {
             ended: SystemTime::now(),
             how,
             head: exchange.head().cloned(),
             operation: exchange.operation(),
+            name: name.cloned(),
+            tables: (tables[..shown].into(), tables.len()),
+            transaction: transaction.map(Into::into),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
             passed_on_to: exchange.passed_on_to().cloned(),
@@ -153,6 +191,14 @@ impl<'a> AccessLine<'a> {
         let head = noted.head.as_ref();
         let client = head.and_then(|head| head.client.as_ref()?.to_str().ok());
         let caller = noted.caller.as_ref();
+        let kind = noted.operation.and_then(Operation::kind);
+        let named = |kinds: &[Kind]| {
+            let name = noted.name.as_ref()?;
+            kind.is_some_and(|kind| kinds.contains(&kind))
+                .then(|| spelled(name))
+        };
+        let (tables, entries) = &noted.tables;
+        let transaction = noted.transaction.as_deref().map(Cow::Borrowed);
         Self {
             timestamp: rfc3339(noted.ended),
             level: "INFO",
@@ -161,6 +207,11 @@ impl<'a> AccessLine<'a> {
             trace: head.map_or_else(String::new, |head| format!("{:032x}", head.span.trace())),
             span: head.map_or_else(String::new, |head| format!("{:016x}", head.span.span())),
             operation: noted.operation.map_or("unrecognized", Operation::name),
+            table: named(&[Kind::Table, Kind::MaterializedView]),
+            namespace: named(&[Kind::Namespace]),
+            tables: tables.iter().map(spelled).collect(),
+            entries: (*entries > 0).then_some(*entries),
+            transaction: transaction.or_else(|| named(&[Kind::Transaction])),
             mount: noted
                 .mount
                 .as_ref()
@@ -194,19 +245,25 @@ impl<'a> AccessLine<'a> {
     /// like a field.
     fn text(&self) -> String {
         let mut line = format!(
-            "{} {:>5} {} id={} trace={} span={} operation={} mount={:?} backend={} status={}",
-            self.timestamp,
-            self.level,
-            self.message,
-            self.id,
-            self.trace,
-            self.span,
-            self.operation,
-            self.mount,
-            self.backend,
-            self.status,
+            "{} {:>5} {} status={} operation={}",
+            self.timestamp, self.level, self.message, self.status, self.operation,
         );
         // Writing to a string does not fail.
+        for (key, value) in [("table", &self.table), ("namespace", &self.namespace)] {
+            if let Some(value) = value {
+                let _ = write!(line, " {key}={value:?}");
+            }
+        }
+        if !self.tables.is_empty() {
+            let _ = write!(line, " tables={:?}", self.tables);
+        }
+        if let Some(entries) = self.entries {
+            let _ = write!(line, " entries={entries}");
+        }
+        let _ = write!(line, " duration={}ms", self.duration_ms);
+        if let Some(transaction) = &self.transaction {
+            let _ = write!(line, " transaction={transaction:?}");
+        }
         if let Some(gateway) = self.passed_on_to {
             let _ = write!(line, " passed_on_to={gateway:?}");
         }
@@ -221,13 +278,17 @@ impl<'a> AccessLine<'a> {
         }
         let _ = write!(
             line,
-            " duration={}ms gateway={}ms catalog={}ms transfer={}ms request_bytes={} response_bytes={}",
-            self.duration_ms,
+            " mount={:?} backend={} gateway={}ms catalog={}ms transfer={}ms request_bytes={} response_bytes={} id={} trace={} span={}",
+            self.mount,
+            self.backend,
             self.gateway_ms,
             self.catalog_ms,
             self.transfer_ms,
             self.request_bytes,
             self.response_bytes,
+            self.id,
+            self.trace,
+            self.span,
         );
         for (key, value) in [("subject", &self.subject), ("issuer", &self.issuer)] {
             if let Some(value) = value {
@@ -244,6 +305,11 @@ impl<'a> AccessLine<'a> {
         line.push('\n');
         line
     }
+}
+
+/// Returns a name as clients spell it, cut if it is long.
+fn spelled(name: &Identifier) -> Cow<'_, str> {
+    Cow::Owned(shown(&name.to_string()).into_owned())
 }
 
 /// Returns milliseconds, rounded to the microsecond.

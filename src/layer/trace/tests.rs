@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::{Identity, Principal};
+use crate::telemetry::Log;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -101,7 +102,7 @@ impl io::Write for Sink {
 }
 
 /// Returns the line of a request that carried a token, a path and a body.
-async fn logged(format: LogFormat) -> String {
+async fn logged(format: LogFormat, has_names: bool) -> String {
     let sink = Sink::default();
     let log = Log::to(sink.clone(), format);
     let inner = service_fn(async |mut request: Box<Request<Body>>| {
@@ -117,6 +118,10 @@ async fn logged(format: LogFormat) -> String {
             ..Identity::default()
         }));
         exchange.routed(&Identifier::from_names(["prod", "eu"]).unwrap());
+        exchange.named(&Identifier::parse_segment("prod%24eu%24t%0A", "$").unwrap());
+        let tables = ["a%24t", "b%24t"].map(|table| Identifier::parse_segment(table, "$").unwrap());
+        exchange.changes(&tables);
+        exchange.began("0199");
         exchange.failed(Code::Throttling, Some("expired"));
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
         exchange.answered(StatusCode::OK);
@@ -133,7 +138,7 @@ async fn logged(format: LogFormat) -> String {
         .header("x-request-id", "r1")
         .body(Body::full("secret-body"))
         .unwrap();
-    let Ok(response) = TraceLayer::new(Some(log.clone()), None, [])
+    let Ok(response) = TraceLayer::new(Some(AccessLog::new(log.clone(), has_names)), None, [])
         .layer(inner)
         .oneshot(request)
         .await;
@@ -147,9 +152,9 @@ async fn logged(format: LogFormat) -> String {
 
 #[tokio::test]
 async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
-    let line: Value = serde_json::from_str(&logged(LogFormat::Json).await).unwrap();
+    let line: Value = serde_json::from_str(&logged(LogFormat::Json, true).await).unwrap();
     let expected = serde_json::json!({
-        "level": "INFO", "message": "request", "id": "r1", "operation": "query_table", "backend": "lake",
+        "level": "INFO", "message": "request", "id": "r1", "operation": "query_table", "table": "prod$eu$t\n", "tables": ["a$t", "b$t"], "entries": 2, "transaction": "0199", "backend": "lake",
         "mount": "prod$eu", "status": 200, "code": 21, "reason": "expired", "complete": true, "request_bytes": 11, "response_bytes": 5,
         "subject": "al\"ice\n", "issuer": "https://idp", "protocol": "HTTP/1.1", "context": {"team": "ml\" x"},
     });
@@ -164,14 +169,26 @@ async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
         "{line}"
     );
 
-    let text = logged(LogFormat::Text).await;
+    let text = logged(LogFormat::Text, true).await;
     let expected = [
         " id=r1 trace=",
-        r#" operation=query_table mount="prod$eu" backend=lake status=200 code=21 reason=expired duration="#,
+        r#" request status=200 operation=query_table table="prod$eu$t\n" tables=["a$t", "b$t"] entries=2 duration="#,
+        r#" transaction="0199" code=21 reason=expired mount="prod$eu" backend=lake gateway="#,
         " request_bytes=11 response_bytes=5",
         r#" subject="al\"ice\n" issuer="https://idp" protocol=HTTP/1.1 context.team="ml\" x""#,
     ];
     for part in expected {
         assert!(text.contains(part), "{part}\n{text}");
     }
+}
+
+#[tokio::test]
+async fn names_are_left_out_of_the_access_log_on_request() {
+    let line: Value = serde_json::from_str(&logged(LogFormat::Json, false).await).unwrap();
+    for key in ["table", "namespace", "tables", "transaction"] {
+        assert!(line.get(key).is_none(), "{key} in {line}");
+    }
+    assert_eq!(line["entries"], 2, "{line}");
+    let text = logged(LogFormat::Text, false).await;
+    assert!(!text.contains("$t"), "{text}");
 }

@@ -68,10 +68,12 @@ async fn a_name_with_the_end_of_a_line_in_it_writes_no_line_of_its_own() {
     })
     .await;
     let log = world.log();
-    assert_eq!(log.matches("forged").count(), 1, "{log}");
+    assert!(log.contains("forged"), "{log}");
     assert!(!log.contains('\r'), "{log}");
     for line in log.lines().filter(|line| line.contains("forged")) {
-        assert!(line.contains(" DEBUG request: table north$t "), "{line}");
+        let quoted = r#" table="north$t\n2026-11-22T00:00:00.000Z  INFO forged\r" "#;
+        let debug = " DEBUG request: table north$t ";
+        assert!(line.contains(debug) || line.contains(quoted), "{line}");
     }
 }
 

@@ -99,6 +99,14 @@ async fn a_breaker_that_is_open_answers_at_once_and_says_when_to_come_again() {
     write().await;
     let reply = write().await;
     super::assert_unavailable(&world, &reply, "open");
+    for _ in 0..20 {
+        assert_eq!(write().await.status, 503);
+    }
+    // The log has the opening, and the requests whose failures led to it; not each of those that were refused.
+    let log = world.log();
+    let warnings = log.lines().filter(|line| line.contains("\"WARN\""));
+    let about: Vec<_> = warnings.filter(|line| line.contains("west")).collect();
+    assert_eq!(about.len(), 3, "{about:#?}");
     let again: u64 = reply.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&again), "{again}");
     assert_eq!(west.seen_of("restore_table").len(), 2);

@@ -35,8 +35,10 @@ impl StrandedBatch {
     ) {
         let entries = unsettled(&record);
         let gone = record.intent.entries.iter();
-        let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
-        tracing::error!(batch = %record.id, ?backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
+        let mut backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
+        backends.dedup();
+        let backends = backends.join(", ");
+        tracing::error!(batch = %record.id, backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
         let table = |entry: &usize| record.intent.entries[*entry].line().table;
         let tables: Vec<_> = entries.iter().map(table).collect();
         let hold = coordinator
