@@ -149,7 +149,7 @@ impl RequestRecord {
     }
 
     /// Notes the id of the batch, which is its transaction.
-    pub fn began(&self, transaction: impl ToString) {
+    pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
         if self.is_observed() {
             let _ = self.transaction.set(transaction.to_string());
         }

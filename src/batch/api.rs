@@ -108,12 +108,12 @@ impl Batches {
         let outcome = match admitted.map_err(unread)? {
             Admission::Different => return Err(different()),
             Admission::Join(outcome) => {
-                caller.origin.began(outcome.id);
+                caller.origin.began(&outcome.id);
                 return Ok(outcome);
             }
             Admission::First(outcome) => outcome,
         };
-        caller.origin.began(outcome.id);
+        caller.origin.began(&outcome.id);
         let (idempotency, fingerprint) = (request.idempotency(), request.fingerprint().to_owned());
         let (key, has_key) = request.into_parts();
         let permit = match permit {

@@ -70,7 +70,7 @@ impl Origin {
     }
 
     /// Notes the id of the request's batch in its record.
-    pub fn began(&self, transaction: impl ToString) {
+    pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
         let exchange = self
             .0
             .as_ref()
