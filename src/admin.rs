@@ -1,4 +1,5 @@
-//! The pages for operators and scrapers, on an address of their own.
+//! The pages for operators and scrapers, on an address of their own: the list of routes, and which of them need the
+//! admin token.
 //!
 //! `/metrics`, `/live`, `/ready` and the empty status page are open to every caller who reaches the address; the
 //! others need the configured token.

@@ -20,27 +20,60 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration. `app.rs` is the life of the process, from the start to a second signal |
-//! | [`admin`] | the pages for operators, on an address of their own; also the words of `nsgate batches` about a batch; the facts about an open batch are in `batch/run/open.rs`, and those that survive a restart in `batch/log.rs` |
-//! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients. What each connection counts, and when it rests or closes: `server/connection_state.rs`; fixed times (keep-alive): `server/listener.rs`, configured ones: `config/limits.rs` |
+//! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration |
+//! | [`admin`] | the pages for operators, on an address of their own; also the words of `nsgate batches` about a batch |
+//! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
 //! | [`layer`] | one middleware a file; layers do not import each other, only what they share: `guard.rs`, `refused.rs` |
-//! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots. `listing/page.rs` decides whether the names of a catalog may be missing, `listing/read_catalog.rs` reads one catalog |
-//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. In the order of a batch: `plan`, `run`, `participant` (requests to catalogs), `log`; `locks` only locks, which creates are sent at once is in `step/prepare.rs`, how many to one catalog, and the pause before one is retried, in `run/calls.rs`, and `api` has every answer to a client about batches (a locked table: `api/table_lock.rs`). How long anyone waits for a PostgreSQL that is away: `log/postgres.rs` and `log/postgres/writer.rs`; the settings of its connections: `log/postgres/connect.rs`; heartbeats: `log/postgres/owner.rs`. `batch::fleet` is what several gateways agree on, `layer/share` passes requests on to the one that runs batches. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
-//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again, by the verdict of `endpoints/verdict.rs`; every answer of a REST catalog passes it, `rest/headers.rs` only removes headers |
-//! | [`auth`] | tokens, issuers' keys, access rules. A claim as a value of the context: `token/claims.rs` |
+//! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
+//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. In the order of a batch: `api`, `plan`, `run`, `participant` (requests to catalogs), `log`. `batch::fleet` is what several gateways agree on |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted |
+//! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
 //! | [`request`] | the record of one request, and the context that layers add to it |
-//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` and `backend/transport/connection.rs`; what hyper would let pass and must not is refused in `server/connection/request_scanner.rs` |
+//! | `http1` | the HTTP/1.1 messages that the gateway reads and writes itself, for both ends; all others are hyper's |
 //! | [`body`] | the one body type |
-//! | [`metrics`] | every counter, by name; names, labels and buckets are in `metrics/families.rs` |
-//! | [`config`] | the validated configuration, and how it is read. The keys that wait for a restart: `reload/difference.rs`; the steps of a reload: `app/reload.rs` |
+//! | [`metrics`] | every counter, by name |
+//! | [`config`] | the validated configuration, and how it is read |
 //! | [`pem`] | certificates and keys in files |
 //! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
 //! | [`error`] | the one error that reaches a client, with the contract's code |
 //! | [`util`] | helpers that know nothing of catalogs or HTTP |
 //! | [`dev_token`] | keys and tokens for trying things out; used by the program only |
+//!
+//! # To change something, open …
+//!
+//! Only what more than one file could hold; for the rest see `src/FILES.md`.
+//!
+//! | to change | open |
+//! |---|---|
+//! | the life of the process, from the start to a second signal | `app.rs` |
+//! | what a reload does; which keys wait for a restart | `app/reload.rs`; `config/reload/difference.rs` |
+//! | the default of a key, or a new key | the file of its section in `config/`; it is read by `config/keys.rs`, and acts elsewhere |
+//! | times of client connections | configured ones `config/limits.rs`, fixed ones (keep-alive, drain) `server/listener.rs` |
+//! | when a client's connection rests or closes | `server/connection_state.rs` |
+//! | `Expect`, chunks, upgrades of clients | `server/connection.rs`; what hyper would let pass and must not, `server/connection/request_scanner.rs` |
+//! | which requests are refused before they have a caller | `protocol/operation/recognize.rs` |
+//! | one operation: its path, lock, identifiers in bodies | `protocol/operation/table.rs` |
+//! | a rule for tokens | `auth/token/policy.rs`; how a claim is read, or becomes context, `auth/token/claims.rs` |
+//! | a limit of context entries | `protocol/context.rs` |
+//! | who may do what | `auth/access.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
+//! | the size or speed of request bodies | `gateway/request_body.rs` |
+//! | identifiers in bodies, from and to the catalog's spelling | `protocol/rewrite/request.rs`, `protocol/rewrite/response.rs` |
+//! | whether a listing may lack the names of a catalog | `gateway/listing/page.rs`; how one catalog is read, `gateway/listing/read_catalog.rs` |
+//! | what is sent to a catalog again | `backend/rest/dispatch.rs`, by the verdict of `backend/endpoints/verdict.rs` |
+//! | headers towards catalogs and clients | removed: `backend/rest/headers.rs`; added: `backend/rest/injected.rs` |
+//! | what an answer of a catalog means to a batch | creates, describes and lists `batch/participant/answers.rs`, removals `batch/participant/remove.rs` |
+//! | which creates of a batch are sent at once | `batch/step/prepare.rs`; how many to one catalog, and the pause before one is retried, `batch/run/calls.rs` |
+//! | what a client is told about a batch | `batch/api/answer.rs`; about a locked table, `batch/api/table_lock.rs` |
+//! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log.rs` |
+//! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
+//! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
+//! | when a gateway counts as dead | `batch/log/postgres/owner.rs` |
+//! | a request that another gateway has to serve | `layer/share/pass_on.rs`; which are passed on, `batch/fleet/passage.rs` |
+//! | a metric's name, labels or buckets | `metrics/families.rs` |
+//! | an error: its code, its `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; of admin pages, `admin/problem.rs` |
 //!
 //! Rules that hold everywhere:
 //!

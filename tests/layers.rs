@@ -69,8 +69,8 @@ fn modules_import_only_what_stands_below_them_in_the_map() {
     assert!(upward.is_empty(), "upward imports: {upward:#?}");
 }
 
-/// Returns every Rust file below a folder, a file before the folder of its name.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+/// Returns every file in Rust, SQL or Python below a folder, a file before the folder of its name.
+fn listed_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -78,18 +78,29 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if comment_mark(&path).is_some() {
                 found.push(path);
             }
         }
     }
-    found.sort_by_cached_key(|path| path.with_extension(""));
+    found.sort_by_cached_key(|path| (path.with_extension(""), path.clone()));
     found
 }
 
+/// Returns the mark before each line of the comment that a file begins with; `None` for files that are not listed.
+fn comment_mark(path: &Path) -> Option<&'static str> {
+    match path.extension()?.to_str()? {
+        "rs" => Some("//!"),
+        "sql" => Some("--"),
+        "py" => Some(""),
+        _ => None,
+    }
+}
+
 /// Returns the first sentence of a file's documentation, in one line and without the targets of links.
-fn first_sentence(text: &str) -> String {
-    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+fn first_sentence(text: &str, mark: &str) -> String {
+    let text = text.trim_start_matches("\"\"\"").replace("\"\"\"", "\n");
+    let lines = text.lines().map_while(|line| line.strip_prefix(mark));
     let paragraph: Vec<&str> = lines
         .map(str::trim)
         .take_while(|line| !line.is_empty())
@@ -112,14 +123,17 @@ fn check_list(folder: &str, about: &str) {
     let mut list = format!("# The files of `{folder}`\n\n{about}\n");
     let mut silent = Vec::new();
     let mut heading = String::new();
-    for file in rust_files(&root) {
+    for file in listed_files(&root) {
         let inside = file
             .strip_prefix(&root)
             .unwrap()
             .to_str()
             .unwrap()
             .to_owned();
-        let sentence = first_sentence(&fs::read_to_string(&file).unwrap());
+        let sentence = first_sentence(
+            &fs::read_to_string(&file).unwrap(),
+            comment_mark(&file).unwrap(),
+        );
         // Tests of one module stand beside it, in a file that needs no words.
         if sentence.is_empty() && inside.ends_with("tests.rs") {
             continue;
@@ -155,7 +169,8 @@ fn check_list(folder: &str, about: &str) {
 fn the_list_of_source_files_is_current() {
     check_list(
         "src",
-        "Every file with the first sentence of its documentation. The modules and their order are in `lib.rs`.",
+        "Every file with the first sentence of its documentation. The modules and their order are in `lib.rs`. Unit tests \
+         are in `MODULE/tests.rs`, which is listed only if it says more than that.",
     );
 }
 

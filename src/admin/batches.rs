@@ -1,4 +1,4 @@
-//! The pages `/batches` and `/batches/ID`: the unfinished batches.
+//! The pages `/batches` and `/batches/ID`: which fields of an unfinished batch are shown.
 
 mod words;
 

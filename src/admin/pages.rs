@@ -1,4 +1,4 @@
-//! The contents of each page.
+//! The contents of the pages `/metrics`, `/ready` and `/backends`.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The access rules of `authorization`: immutable and pure.
+//! Decides by the rules of `authorization` what a caller may do; immutable and pure.
 //!
 //! The rule with the longest prefix of names decides; a name that no rule covers is denied. A write reaches what is
 //! below, so it needs the permission of every rule there, too. A decision to allow allocates nothing. [`Prefixes`]

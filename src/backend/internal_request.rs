@@ -1,4 +1,5 @@
-//! The gateway's own requests, over the same connections as callers' requests.
+//! Sends the gateway's own requests to a catalog, over the same connections as callers' requests, and limits the size
+//! of their answers.
 
 use std::time::Duration;
 

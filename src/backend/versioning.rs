@@ -1,4 +1,4 @@
-//! Whether clients commit through a catalog: only then can the gateway hold back what belongs to a batch.
+//! Finds out whether clients commit through a catalog: only then can the gateway hold back what belongs to a batch.
 //!
 //! A client that finds no `managed_versioning: true` in the description of a table writes its versions to storage, past
 //! the catalog and the gateway. One table stands for all of a catalog.

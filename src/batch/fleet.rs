@@ -1,4 +1,4 @@
-//! The gateways that share one batch log, as this one sees them.
+//! Several gateways that share one batch log: the role of this one, and the guards that its batches wait for.
 //!
 //! One of them owns the log: it alone runs batches, and it alone serves requests for the tables that batches are on. Such
 //! a table is guarded. A guard is granted when every other gateway has acknowledged that it serves no request for the

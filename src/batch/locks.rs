@@ -1,4 +1,5 @@
-//! The locks on tables and namespaces while batches and other changes work on them.
+//! Locks tables and namespaces while batches and other changes work on them: who excludes whom, in which order they get
+//! their turn.
 //!
 //! A batch holds its tables exclusively and the namespaces above them shared. An operation that changes a table, or
 //! lets the catalog choose its latest version, holds the table shared. Dropping a namespace holds the namespace

@@ -1,4 +1,5 @@
-//! The durable log of batches: the intent, the one decision, the settled entries, the end.
+//! The records of the durable batch log (the intent, the one decision, the settled entries, the end), and the trait of
+//! every log.
 //!
 //! The log is a trait: `disk` implements it in a file, and `postgres` in a database.
 

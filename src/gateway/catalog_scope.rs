@@ -1,5 +1,5 @@
-//! Requests whose path does not show which part of a catalog they affect. Only callers with rights on the whole catalog
-//! may send them.
+//! Refuses requests whose path does not show which part of a catalog they affect, but for callers with rights on the
+//! whole catalog.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The locks that a request holds while its catalog works on it, so that no client sees a batch half
-//! done.
+//! Decides which locks a request holds while its catalog works on it, so that no client sees a batch half done.
 
 use std::sync::Arc;
 

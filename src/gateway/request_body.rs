@@ -1,4 +1,5 @@
-//! A request's body on its way to a catalog: JSON is read whole and checked, everything else streams.
+//! Reads a request's body on its way to a catalog: JSON whole and checked, everything else as a stream; limits its size
+//! and how slowly it may come.
 
 use std::borrow::Cow;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! New names for a location in storage that another table may already use.
+//! Finds the requests that give a location in storage a name, and has them checked by `batch/api/second_name.rs`.
 
 use std::mem::take;
 

@@ -1,4 +1,4 @@
-//! Requests about the tree that clients see, if more than one catalog has a part in it.
+//! Answers requests about namespaces of the merged tree, if more than one catalog has a part in it.
 
 use http::header::AUTHORIZATION;
 use http::{Request, Response};

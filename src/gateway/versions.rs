@@ -1,4 +1,4 @@
-//! The create of one table version, with the checks that batches need.
+//! Creates one table version at its catalog, with the checks that batches need.
 
 use std::borrow::BorrowMut;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The headers of a message, and the length of its body.
+//! Reads the headers of a message, and decides the length of its body.
 
 use bytes::Bytes;
 use http::HeaderValue;

@@ -1,4 +1,4 @@
-//! Requests: read from clients, and written to catalogs.
+//! Reads requests of clients and writes requests to catalogs: which of them are plain, and the limits of their headers.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Responses: read from catalogs, and written to clients.
+//! Reads answers of catalogs and writes answers to clients: which of them are plain, and the limits of their headers.
 
 use std::mem::MaybeUninit;
 use std::time::SystemTime;

@@ -1,4 +1,5 @@
-//! Finds the operation and the identifier of a request line, or refuses the request.
+//! Has each request line recognized (`protocol/operation/recognize.rs`), notes operation and identifier, or refuses the
+//! request.
 //!
 //! The layer comes before authentication, so that a caller without a token learns only which routes
 //! exist.

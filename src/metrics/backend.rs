@@ -1,4 +1,4 @@
-//! The counters of one backend.
+//! The counters of one backend as the gateway uses it: up, open breakers, retries, time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The counters of requests.
+//! Counts requests as they begin and end: in flight, by operation and backend, and how long they took.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The counters of the requests that one backend has answered, or the gateway alone.
+//! The counters of one backend by operation and status, and of its bytes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,5 +1,5 @@
-//! String pairs that accompany a request, each from the best source that contains its key: a claim of the token, else
-//! a header, else the body.
+//! The context of a request: the limits and checks of its entries (key, value, number, bytes), and the source that
+//! wins: a claim of the token, else a header, else the body.
 //!
 //! An entry can always be sent as a header: its key is a lower-case token (RFC 9110, section 5.1), its value UTF-8
 //! without control characters and without spaces around it.

@@ -1,4 +1,5 @@
-//! The activity of one connection, and the orders of the listener to it: a few atomics and no clock.
+//! The timeouts of one client connection (headers, idle, stalled): its activity, and the orders of the listener that
+//! follow from it, with a few atomics and no clock.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -1,4 +1,4 @@
-//! Authorization: every operation by every kind of caller; a denied caller learns nothing about what exists.
+//! The rules and callers of the tests of authorization, which are in the files of its folder.
 
 mod batches;
 mod listing;

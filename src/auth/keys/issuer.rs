@@ -1,4 +1,4 @@
-//! The keys of one issuer: the known ones, and the one fetch that may be running.
+//! The keys of one issuer: finds the key for a token, and runs at most one fetch at a time.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Decides when keys are fetched: pure, with the time given by the caller.
+//! Decides when keys are fetched, how long a fetch may take, and how long to wait after a failure: pure, with the time
+//! given by the caller.
 
 use std::time::Duration;
 

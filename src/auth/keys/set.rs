@@ -1,4 +1,5 @@
-//! The keys of one issuer at one time (JSON Web Key Set, RFC 7517, section 5).
+//! Parses the keys of one issuer (JSON Web Key Set, RFC 7517, section 5), finds the key of a token, and retires keys
+//! that are no longer published.
 
 use std::sync::Arc;
 

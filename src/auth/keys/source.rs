@@ -1,4 +1,5 @@
-//! The sources of an issuer's keys: a file, an address, or an address that the issuer itself names.
+//! Reads the keys of an issuer from their source: a file, an address, or an address that the issuer itself names
+//! (discovery).
 
 use std::path::PathBuf;
 use std::time::Duration;

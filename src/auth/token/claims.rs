@@ -1,4 +1,4 @@
-//! The claims by which every token is judged (RFC 7519, section 4.1; RFC 8693, section 4.2).
+//! Reads the claims of a token (RFC 7519, section 4.1; RFC 8693, section 4.2), which `policy.rs` judges.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The compact form of a signed token (RFC 7515, section 7.1): three parts in base64url, joined by dots.
+//! Splits a signed token into its three parts, decodes them and limits its size (compact form, RFC 7515, section 7.1).
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The header of a signed token (JOSE header, RFC 7515, section 4).
+//! Reads the header of a signed token (JOSE header, RFC 7515, section 4), and refuses members and types that are not
+//! safe.
 
 use jsonwebtoken::Header;
 

@@ -1,4 +1,4 @@
-//! A public key that verifies signatures.
+//! A public key that verifies signatures: which algorithms fit it, and whether its issuer has retired it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

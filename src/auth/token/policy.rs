@@ -1,4 +1,5 @@
-//! The rules for an issuer's tokens, and the caller that a token stands for.
+//! Judges a token whose signature is verified by its issuer's rules (type, `exp`, `nbf`, `iat`, audience, required
+//! claims), and makes the caller that it stands for.
 
 use std::sync::Arc;
 use std::time::Duration;

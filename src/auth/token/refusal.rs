@@ -1,4 +1,4 @@
-//! The reasons why a caller is refused, in words that help an honest caller and teach a forger nothing.
+//! The reasons why a token is refused, and the words of the 401: they help an honest caller and teach a forger nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One POST to a token server: over a new connection, with a small answer, without redirects.
+//! Sends one POST to a token server: over a new connection, with a limit for the answer, without redirects.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Messages of a token endpoint: the form that asks (RFC 6749, section 4.4; RFC 8693, section 2.1), and what is answered
-//! (RFC 6749, sections 5.1 and 5.2).
+//! Writes the form that asks for a token (RFC 6749, section 4.4; RFC 8693, section 2.1), and reads the answer (RFC
+//! 6749, sections 5.1 and 5.2).
 
 use std::borrow::Cow;
 use std::time::Duration;

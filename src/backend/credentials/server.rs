@@ -1,5 +1,5 @@
-//! A token server, with client credentials (RFC 6749, section 4.4) and token exchange (RFC 8693). The number of
-//! concurrent requests is limited, and no requests are sent for a while after failures.
+//! Gets tokens from a token server, with client credentials (RFC 6749, section 4.4) or by token exchange (RFC 8693).
+//! The number of concurrent requests is limited, and no requests are sent for a while after failures.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

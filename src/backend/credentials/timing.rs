@@ -1,4 +1,5 @@
-//! The times of tokens, and the waits after failures: pure functions with the time as a parameter.
+//! Decides when a token of a token server is renewed, and how long to wait after a failure: pure functions with the
+//! time as a parameter.
 
 use std::time::Duration;
 

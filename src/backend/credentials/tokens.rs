@@ -1,4 +1,4 @@
-//! The tokens of one backend: the gateway's own, and those that callers' tokens were exchanged for.
+//! Keeps the tokens of one backend: the gateway's own, and those that callers' tokens were exchanged for.
 
 use std::sync::Arc;
 

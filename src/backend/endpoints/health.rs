@@ -1,4 +1,4 @@
-//! The health of a catalog, found by regular checks.
+//! Checks the health of a catalog at regular intervals, and keeps the last error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};

@@ -1,4 +1,4 @@
-//! The time limit for a connection's answers.
+//! The time limit for a catalog's answers: one timer for all requests of a connection.
 //!
 //! A timer for each request is expensive: it is inserted into a list that threads share and removed again, and nearly
 //! none ever fires. So a connection keeps one timer. It was set for an earlier request, fires too early for the

@@ -1,4 +1,5 @@
-//! The connections to one address of a catalog: idle ones, the most recently used first, and new ones.
+//! Keeps the idle connections to one address of a catalog, takes the most recently used first, closes old ones, and
+//! opens new ones.
 //!
 //! A connection is kept for the worker that opened it, because the connection wakes that worker.
 

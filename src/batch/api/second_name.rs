@@ -1,4 +1,5 @@
-//! Guards against second names for a table's location, through which readers would see what the first one hides.
+//! Decides whether the location of a table may get a second name, through which readers would see what the first one
+//! hides.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The guards, as a gateway knows them that does not own the log.
+//! The guards that a gateway without the log knows: requests for these tables are passed on to the owner.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The time for which a gateway may serve what batches can change.
+//! The lease: how long a gateway may serve what batches can change without a new heartbeat.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The guards that the owner of the log has claimed for its batches.
+//! The guards that the owner of the log holds for its batches: when it claims them, and how long it keeps them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

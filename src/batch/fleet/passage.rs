@@ -1,4 +1,4 @@
-//! The right of one request to be served by this gateway.
+//! Decides whether this gateway may serve a request: before it is sent, and again after the catalog has answered.
 
 use std::fmt;
 use std::sync::Arc;

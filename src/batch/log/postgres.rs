@@ -1,4 +1,5 @@
-//! The log in PostgreSQL, which one gateway owns at a time: a schema of a few tables, and a function for each durable step.
+//! The log in PostgreSQL, which one gateway owns at a time: its queues, and how long a batch waits for a server that
+//! does not answer.
 //!
 //! The gateway that owns the log has a number, the fence; every write names it, and the server refuses a write with an
 //! older one. No statement holds a lock over a round trip, so a gateway that stops in the middle blocks nobody.

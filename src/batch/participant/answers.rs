@@ -1,5 +1,5 @@
-//! Interprets a catalog's answers. The functions are pure. A wrong "no" here would lose a version, so every unclear
-//! answer is reported as unclear.
+//! Reads a catalog's answers to creates, describes and lists, and tells definite ones from unclear ones. The functions
+//! are pure. A wrong "no" here would lose a version, so every unclear answer is reported as unclear.
 
 use http::StatusCode;
 use http::header::RETRY_AFTER;

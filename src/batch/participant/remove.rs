@@ -1,4 +1,5 @@
-//! Removes objects at a catalog: those that an aborted batch created, and those that a committed one removes.
+//! Removes objects at a catalog (those that an aborted batch created, those that a committed one removes), and decides
+//! whether an answer means that they are gone.
 
 use std::ops::ControlFlow;
 

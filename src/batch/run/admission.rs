@@ -1,5 +1,5 @@
-//! Limits on the number of batches and of their entries. They bound the memory. A table or a catalog that makes no
-//! progress takes places only from its own batches.
+//! Limits the number of running batches, of their entries, and of unfinished batches at each catalog. They bound the
+//! memory. A table or a catalog that makes no progress takes places only from its own batches.
 //!
 //! An undecided batch has a place among the running batches. If it must wait for a locked table, it moves for good into
 //! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve.

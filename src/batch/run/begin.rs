@@ -1,4 +1,4 @@
-//! The construction of batches: new ones for a caller, and those that are recovered from the log.
+//! Constructs the run of a batch: a new one for a caller, or one that is recovered from the log.
 
 use std::sync::Arc;
 

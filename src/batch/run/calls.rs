@@ -1,4 +1,4 @@
-//! The requests of batches to catalogs: their context, the limit on how many are in flight, and the pauses before they are
+//! Limits how many requests of all batches are in flight to one catalog, and decides the pauses before they are
 //! retried.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The effects of the protocol as requests to catalogs, writes to the log, and changes of visibility.
+//! Carries out the effects of the protocol: requests to catalogs, writes to the log, and changes of visibility.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,5 @@
-//! Handling of a batch whose task panics, a bug in the gateway: the batch continues from the log after the next start.
+//! Keeps the batch whose task panics, which is a bug in the gateway: the batch continues from the log after the next
+//! start.
 //!
 //! The batch keeps everything until then: its tables stay locked, and the versions that it made stay hidden. Clients
 //! that wait for it get the answer that its end is not known.

@@ -1,4 +1,4 @@
-//! The time that the phases of a batch take.
+//! Measures the time that the phases of a batch take.
 
 use tokio::time::Instant;
 

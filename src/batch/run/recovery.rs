@@ -1,4 +1,5 @@
-//! Recovery: takes over the unfinished batches of the log before anything is served, and finishes them while serving.
+//! Recovery: reads the unfinished batches of a log that this process owns before anything is served, and finishes them
+//! while serving.
 
 mod stranded;
 

@@ -1,4 +1,4 @@
-//! Operators inspect a batch, and decide what it cannot decide itself.
+//! Carries out an operator's decision about a batch, or says why the batch does not take it.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Watches for requests that got no clear answer. A create may still land after its batch was aborted and undone; a
-//! removal may still hit another writer's version that has the number or the name by then.
+//! Watches for requests that got no clear answer: how long, and how often the catalog is asked. A create may still land
+//! after its batch was aborted and undone; a removal may still hit another writer's version that has the number or the
+//! name by then.
 
 use std::time::Duration;
 

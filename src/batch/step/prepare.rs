@@ -1,5 +1,5 @@
-//! Prepare, the phase before the decision: creates the entries of each share in their order, hidden, and proves that
-//! they are ours.
+//! Prepare, the phase before the decision: decides which creates are sent now (shares side by side, the entries of a
+//! share in their order), and what proves that a version is ours.
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};

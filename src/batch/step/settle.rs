@@ -1,5 +1,5 @@
-//! Settlement, the phase after the decision: finishes or undoes each share, unlocks it, and watches it for as long as a
-//! request may still arrive.
+//! Settlement, the phase after the decision: finishes or undoes each share, decides what may be deleted, unlocks it,
+//! and watches it for as long as a request may still arrive.
 
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Refusal, Settled};

@@ -1,4 +1,4 @@
-//! The part of a request that batches may concern.
+//! Decides which part of a request batches may concern: a table, a listing, or nothing.
 
 use crate::batch::fleet::{Subject, guard_key};
 use crate::gateway::RoutingSnapshot;

@@ -1,4 +1,4 @@
-//! Recognizes the operation of a request line.
+//! Decides which operation a request line is, and refuses paths that another server could read differently.
 
 use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;

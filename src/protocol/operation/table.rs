@@ -1,4 +1,5 @@
-//! The table of operations, in the contract's order, and typed access to its columns.
+//! The table of operations, one row each: method, path, read or write, lock, and which fields of its bodies are
+//! identifiers.
 
 use http::{Method, StatusCode};
 

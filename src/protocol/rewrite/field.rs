@@ -1,4 +1,4 @@
-//! The governed fields of requests, and the spellings that make one ambiguous.
+//! Decides which fields of a request's body are governed, and refuses names of fields that resemble one.
 
 use crate::error::Error;
 use crate::protocol::json::{Member, brief};

@@ -1,4 +1,5 @@
-//! The body of a request.
+//! Checks the body of a request against its route, takes `identity` and `context` out of it, and rewrites its
+//! identifiers.
 
 use bytes::Bytes;
 

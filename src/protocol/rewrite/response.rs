@@ -1,4 +1,5 @@
-//! The body of a successful answer.
+//! Rewrites the body of a successful answer: the identifiers in the fields that `operation/table.rs` names, and
+//! `managed_versioning`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! The matrix of every operation, every kind of caller, and own, foreign and unmounted namespaces.
+//! Every operation by every kind of caller, in own, foreign and unmounted namespaces; a denied caller learns nothing about
+//! what exists.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Retries on another address: every operation that changes nothing is retried, whatever its method, and no other.
+//! Which operations are retried on another address, through the whole gateway: those that change nothing, whatever
+//! their method, and no other.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Several addresses, and retries.
+//! Several addresses of a catalog: after which failures and statuses a request is sent again, `retry-after`, the budget
+//! of retries, the breaker and its probe.
 
 use super::*;
 use crate::error::retry_after::RetryAfter;

@@ -1,4 +1,4 @@
-//! Installs the schema, which the gateway itself has no right to do.
+//! Installs the schema, `schema.sql` (tables, indexes, functions), which the gateway itself has no right to do.
 
 use super::cause;
 use super::connect::Connector;

@@ -1,4 +1,4 @@
-//! The life of a gateway that shares the log: it joins, shows that it lives, and takes the log over when nobody has it.
+//! The life of a gateway that shares the log: it joins, sends heartbeats, and takes the log over when nobody has it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Which gateways use the log, and which one owns it, with a number that fences off the owners before.
+//! Decides which gateway owns the log, and when a silent one counts as dead, so that another takes it over; a number
+//! fences off the owners before.
 //!
 //! No clock is compared with another. A gateway counts its heartbeat up; an observer that sees the count stand still for
 //! longer than that gateway's lease, on the observer's own clock, takes it for dead.

@@ -1,4 +1,5 @@
-//! Writes groups: what waits goes to the server in one call, which is one transaction and one sync.
+//! Writes groups to the server, each in one call, which is one transaction and one sync, and repeats a write whose
+//! answer was lost.
 //!
 //! Whether a write whose answer was lost is in the log is found out by writing it again: each is idempotent, and waits
 //! in the server for the first try, if that still runs. A first try that arrives later is refused by its number.

@@ -1,4 +1,5 @@
-//! Checks that a log that cannot continue reports the reason to all its users.
+//! Logs that are refused, with the reason: open elsewhere, altered, of a later version, without a file; and a writer that
+//! cannot continue and says why to all its users.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
