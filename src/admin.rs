@@ -1,20 +1,24 @@
 //! The pages for operators and scrapers, on an address of their own: the list of routes, and which of them need the
 //! admin token.
 //!
-//! `/metrics`, `/live`, `/ready` and the empty status page are open to every caller who reaches the address; the
-//! others need the configured token.
+//! `/metrics`, `/live`, `/ready`, the empty status page and the manual of the alerts are open to every caller who
+//! reaches the address; the others need the configured token.
 
+mod alerts;
+pub mod backends;
 pub mod batches;
 pub mod gateways;
+pub mod history;
 mod host;
 mod pages;
 mod problem;
 mod readiness;
 mod reload;
 mod resolve;
-mod status;
+pub mod status;
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -26,6 +30,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tower::Service;
 
+pub use history::History;
 pub use readiness::Readiness;
 pub use reload::{Reloads, Waiting};
 pub use resolve::ResolveRequest;
@@ -59,6 +64,10 @@ pub struct AdminState {
     pub reloads: Arc<Reloads>,
     /// The client to the gateways that share the batch log; `None` if there are none.
     pub peers: Option<Arc<PeerClient>>,
+    /// The curves of the last hour.
+    pub history: History,
+    /// The configuration file.
+    pub config_file: PathBuf,
 }
 
 /// The parts of the active configuration that the pages show.
@@ -97,16 +106,19 @@ impl Admin {
     async fn off_worker(&self, make: fn(&AdminState) -> Page) -> Page {
         let shown = Arc::clone(&self.0);
         let made = tokio::task::spawn_blocking(move || make(&shown)).await;
-        made.unwrap_or_else(|_| {
-            let words = "the page cannot be made; the log says why";
-            Problem::new(Code::Internal, words).at("")
-        })
+        made.unwrap_or_else(|_| Page::broken())
+    }
+
+    /// Takes samples for the curves of the status page until the future is dropped.
+    pub async fn keep_history(self) {
+        history::keep(self.0).await;
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let shown = &*self.0;
         let path = request.uri().path();
         let open = matches!(path, "/" | "/metrics" | "/live" | "/ready");
+        let open = open || path.starts_with("/alerts/");
         let reads = [Method::GET, Method::HEAD].contains(request.method());
         if !open && !self.may_see(request.headers(), reads) {
             let words = "the admin token is missing or wrong";
@@ -148,6 +160,7 @@ impl Admin {
         }
         let page = match path {
             "/" => status::page(),
+            "/status" => status::report::page(Arc::clone(&self.0)).await,
             "/metrics" => self.off_worker(pages::metrics).await,
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
@@ -159,12 +172,21 @@ impl Admin {
                 .await
             }
             "/backends" => {
-                self.off_worker(|shown| Page::json(StatusCode::OK, &pages::backends(shown)))
-                    .await
+                self.off_worker(|shown| {
+                    let list = backends::list(shown, usize::MAX);
+                    Page::json(StatusCode::OK, &json!(list))
+                })
+                .await
             }
             "/batches" => Page::json(StatusCode::OK, &json!(batches::list(shown))),
-            _ => match path.strip_prefix("/batches/") {
-                Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id).await,
+            _ => match (
+                path.strip_prefix("/batches/"),
+                path.strip_prefix("/alerts/"),
+            ) {
+                (Some(id), _) if !id.is_empty() && !id.contains('/') => {
+                    batches::show(shown, id).await
+                }
+                (_, Some(name)) => alerts::page(name).unwrap_or_else(|| no_such_page(path)),
                 _ => no_such_page(path),
             },
         };
@@ -229,6 +251,12 @@ impl Page {
         }
     }
 
+    /// Returns the page for one that could not be made.
+    fn broken() -> Self {
+        let words = "the page cannot be made; the log says why";
+        Problem::new(Code::Internal, words).at("")
+    }
+
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::full(self.body));
         *response.status_mut() = self.status;
@@ -241,7 +269,7 @@ impl Page {
 }
 
 fn no_such_page(path: &str) -> Page {
-    let words = "no such page; the pages are / /metrics /live /ready /config /backends /gateways /batches /batches/ID, and POST /reload";
+    let words = "no such page; the pages are / /status /metrics /live /ready /config /backends /gateways /batches /batches/ID /alerts/NAME, and POST /reload";
     Problem::new(Code::Unsupported, words)
         .with_status(StatusCode::NOT_FOUND)
         .at(path)

@@ -29,7 +29,7 @@ use tracing::Level;
 pub use build::routes;
 pub use online::{OnlineCheck, check_online};
 
-use crate::admin::{Admin, AdminState, Readiness, Reloads};
+use crate::admin::{Admin, AdminState, History, Readiness, Reloads};
 use crate::app::active::ActiveConfig;
 use crate::app::process::ProcessState;
 use crate::app::reload::Reloader;
@@ -183,7 +183,8 @@ async fn serve(
         format,
         &format!("nsgate admin on {}://{}", scheme(guarded), back.address()),
     );
-    let admin = admin(&in_use, &readiness, &reloads);
+    let admin = admin(&path, &in_use, &readiness, &reloads);
+    let recording = tokio::spawn(admin.clone().keep_history());
     let serving_admin = back.serve(in_use.serving_admin(), admin.clone(), raised(admin_stopped));
     let serving_admin = tokio::spawn(serving_admin);
 
@@ -240,6 +241,7 @@ async fn serve(
             Ok(error) = log_failure => ended = Err(Failure::BatchLog(error)),
         }
     }
+    recording.abort();
     let _ = stop_admin.send(true);
     let _ = serving_admin.await;
     if let Some(peers) = peers {
@@ -266,7 +268,12 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
     })
 }
 
-fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reloads>) -> Admin {
+fn admin(
+    path: &Path,
+    in_use: &ActiveConfig,
+    readiness: &Arc<Readiness>,
+    reloads: &Arc<Reloads>,
+) -> Admin {
     Admin::new(AdminState {
         metrics: Arc::clone(&in_use.lasting.metrics),
         readiness: Arc::clone(readiness),
@@ -274,6 +281,8 @@ fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reload
         current: in_use.shown(),
         reloads: Arc::clone(reloads),
         peers: in_use.lasting.peers.clone(),
+        history: History::default(),
+        config_file: path.to_owned(),
     })
 }
 

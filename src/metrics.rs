@@ -7,6 +7,7 @@
 mod auth;
 mod backend;
 mod batch;
+mod failures;
 mod families;
 mod operations;
 mod process;
@@ -14,6 +15,7 @@ mod request;
 mod shards;
 mod share;
 mod timings;
+mod totals;
 mod upstream;
 
 use std::collections::HashMap;
@@ -25,8 +27,10 @@ use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
+pub use failures::{FailedRequest, RecentFailures};
 pub use process::ProcessFigures;
 pub use request::{CompletedRequest, Requests};
+pub use totals::Totals;
 
 use crate::config::Histograms;
 use families::Families;
@@ -228,12 +232,16 @@ impl Metrics {
             .set(now.unwrap_or_default().as_secs_f64());
     }
 
-    /// Returns the metrics in the text exposition format, version 0.0.4.
-    pub fn render(&self) -> Result<String, prometheus::Error> {
+    /// Adds up the counts of all threads.
+    fn gather_requests(&self) {
         self.requests.gather();
         let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.values().for_each(|backend| backend.gather());
-        drop(backends);
+    }
+
+    /// Returns the metrics in the text exposition format, version 0.0.4.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        self.gather_requests();
         self.upstream.gather();
         self.auth.refresh();
         TextEncoder::new().encode_to_string(&self.registry.gather())

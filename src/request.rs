@@ -59,6 +59,8 @@ pub struct RequestRecord {
     context: Mutex<Vec<(String, String)>>,
     /// The refusal or failure of the gateway itself: the contract's code, and a word for the log.
     failure: OnceLock<(Code, Option<&'static str>)>,
+    /// The cause of that in words, for operators.
+    cause: OnceLock<Box<str>>,
     /// The status; 0 until there is a response.
     status: AtomicU16,
     /// The age at which the response began.
@@ -108,6 +110,7 @@ impl RequestRecord {
             passed_on_to: OnceLock::new(),
             context: Mutex::default(),
             failure: OnceLock::new(),
+            cause: OnceLock::new(),
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
             waits: WaitClock::default(),
@@ -224,6 +227,16 @@ impl RequestRecord {
     /// Notes that the gateway itself refused it or failed on it; `reason` is a word for the log.
     pub fn failed(&self, code: Code, reason: Option<&'static str>) {
         let _ = self.failure.set((code, reason));
+    }
+
+    /// Notes the cause of the gateway's refusal or failure in words, for operators.
+    pub fn explained(&self, cause: String) {
+        let _ = self.cause.set(cause.into_boxed_str());
+    }
+
+    /// The cause of the gateway's refusal or failure in words; `None` if there is none.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.get().map(|cause| &**cause)
     }
 
     /// Notes the status of the response.

@@ -22,7 +22,7 @@ use crate::request::context::RequestContext;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The page `/gateways`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GatewayList {
     /// True if the batch log is one that gateways can share.
     pub shared: bool,

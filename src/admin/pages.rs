@@ -1,12 +1,10 @@
 //! The contents of the pages `/metrics`, `/ready` and `/backends`.
 
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{AdminState, EXPOSITION, Page, Problem, reload};
-use crate::backend::{Backend, EndpointStatus};
 use crate::error::code::Code;
-use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &AdminState) -> Page {
     shown.metrics.batch().open(&shown.batches.counts());
@@ -42,50 +40,4 @@ pub(super) fn ready(shown: &AdminState) -> Page {
         page["last_reload"] = reload::summary(&last);
     }
     Page::json(status, &page)
-}
-
-pub(super) fn backends(shown: &AdminState) -> Value {
-    let world = &shown.current.load().world;
-    let mut mounts = vec![Vec::new(); world.backends.len()];
-    for mount in world.routes.mounts() {
-        mounts[mount.backend].push(json!({
-            "namespace": names(&mount.namespace),
-            "backend_namespace": names(&mount.backend_namespace),
-        }));
-    }
-    let backends = world.backends.iter().zip(mounts).map(|(backend, mounts)| {
-        json!({
-            "name": &**backend.name(),
-            "implementation": backend.implementation(),
-            "up": backend.is_up(),
-            "error": backend.last_error(),
-            "managed_versioning": backend.versioning().word(),
-            "managed_versioning_setting": setting(backend),
-            "endpoints": backend.endpoints().iter().map(endpoint).collect::<Vec<_>>(),
-            "mounts": mounts,
-        })
-    });
-    json!({ "backends": backends.collect::<Vec<_>>() })
-}
-
-fn setting(backend: &Backend) -> &'static str {
-    if backend.sets_managed_versioning() {
-        "set"
-    } else {
-        "keep"
-    }
-}
-
-fn endpoint(standing: &EndpointStatus) -> Value {
-    json!({
-        "address": standing.address,
-        "up": standing.up,
-        "error": standing.error,
-        "breaker": standing.breaker,
-        "in_flight": standing.in_flight,
-    })
-}
-
-fn names(identifier: &Identifier) -> Vec<&str> {
-    identifier.names().collect()
 }

@@ -1,8 +1,10 @@
 //! The status page `/`, for operators with a browser.
 //!
-//! The page holds no data of the gateway: its script reads `/metrics`, `/ready`, `/backends` and `/batches` as any
-//! other client does, and asks for the admin token if there is one. So the page itself is open, and this process keeps
-//! no history for it.
+//! The page holds no data of the gateway: its script reads `/status` and `/metrics` as any other client does, and asks
+//! for the admin token if there is one. So the page itself is open.
+
+pub mod findings;
+pub mod report;
 
 use std::sync::LazyLock;
 
@@ -17,7 +19,11 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::Page;
 
 const STYLE: &str = include_str!("status/style.css");
-const SCRIPT: &str = include_str!("status/script.js");
+const SCRIPT: &str = concat!(
+    include_str!("status/figures.js"),
+    include_str!("status/chart.js"),
+    include_str!("status/script.js")
+);
 const HTML: &str = "text/html; charset=utf-8";
 
 /// The whole page. It fetches nothing but the data that it shows.

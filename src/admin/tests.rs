@@ -56,6 +56,8 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
         })),
         reloads: Reloads::new().0,
         peers: None,
+        history: History::default(),
+        config_file: "/etc/nsgate/gateway.yaml".into(),
     })
 }
 
@@ -91,6 +93,8 @@ async fn every_page_answers_and_only_to_reading() {
         "/config",
         "/backends",
         "/batches",
+        "/status",
+        "/alerts/NsgateBatchHazard",
     ] {
         assert_eq!(ask(&admin, "GET", path, None).await.0, 200, "{path}");
         assert_eq!(ask(&admin, "HEAD", path, None).await.0, 200, "{path}");
@@ -100,7 +104,7 @@ async fn every_page_answers_and_only_to_reading() {
             (405, &HeaderValue::from_static("GET, HEAD"))
         );
     }
-    for path in ["//", "/metrics/", "/v1/table", "/nothing"] {
+    for path in ["//", "/metrics/", "/v1/table", "/nothing", "/alerts/"] {
         assert_eq!(ask(&admin, "GET", path, None).await.0, 404, "{path}");
     }
     let (_, response) = ask(&admin, "GET", "/metrics", None).await;
@@ -182,14 +186,14 @@ async fn the_token_guards_all_but_what_scrapers_need() {
         (Some("bearer sesame"), 200),
     ];
     for (token, status) in given {
-        for path in ["/config", "/backends", "/batches"] {
+        for path in ["/config", "/backends", "/batches", "/status"] {
             assert_eq!(
                 ask(&admin, "GET", path, token).await.0,
                 status,
                 "{path} {token:?}"
             );
         }
-        for path in ["/", "/metrics", "/live", "/ready"] {
+        for path in ["/", "/metrics", "/live", "/ready", "/alerts/NsgateDown"] {
             assert_eq!(
                 ask(&admin, "GET", path, token).await.0,
                 200,
@@ -341,4 +345,18 @@ async fn a_token_that_only_reads_changes_nothing() {
     }
     let other = Some("Bearer read-secre");
     assert_eq!(ask(&admin, "GET", "/config", other).await.0, 401);
+}
+
+#[tokio::test]
+async fn the_status_begins_with_what_is_most_urgent() {
+    let admin = admin(None, &["https://idp.example"]).await;
+    admin.0.readiness.hold("recovery");
+    let (status, said) = page(&admin, "/status").await;
+    assert_eq!((status, &said["urgency"]), (200, &json!("critical")));
+    assert_eq!(said["needs_person"], true);
+    let headline = said["headline"].as_str().unwrap();
+    assert!(headline.starts_with("not ready: recovery; the keys of"), "{headline}");
+    assert_eq!(said["catalogs"][0]["name"], "lake");
+    assert_eq!(said["configuration"]["file"], "/etc/nsgate/gateway.yaml");
+    assert!(said["process"]["resident_bytes"].as_u64().unwrap() > 1 << 20);
 }

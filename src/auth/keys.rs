@@ -21,7 +21,7 @@ use crate::error::BoxError;
 use crate::metrics;
 
 pub use clock::{Clock, SystemClock};
-pub use issuer::{Issuer, KeySearch, PendingFetch};
+pub use issuer::{FetchTrouble, Issuer, KeySearch, PendingFetch};
 pub use set::{KeyMatch, KeySet};
 
 /// The keys of every configured issuer.

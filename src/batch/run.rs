@@ -88,7 +88,7 @@ pub struct Coordinator {
 }
 
 pub use crate::batch::run::inspect::{BatchInspection, EntryInspection};
-pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
+pub use open::{BUILT_ON, BatchCaller, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
 pub use watch::{STRAYS, WATCH};
 
@@ -234,7 +234,8 @@ impl BatchRun {
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
-        self.coordinator.open.insert(self.id, &self.intent, caller);
+        let open = &self.coordinator.open;
+        open.insert(self.id, &self.intent, &self.origin, caller);
     }
 
     /// Runs the batch to its end. A batch with a hazard keeps its table locked until an operator resolves it.

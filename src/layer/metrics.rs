@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::body::{Body, End};
-use crate::metrics::{CompletedRequest, Requests};
+use crate::metrics::{CompletedRequest, FailedRequest, RecentFailures, Requests};
+use crate::protocol::operation::Operation;
 use crate::request::{CompletionObserver, RequestRecord};
 
 /// Makes [`Metrics`].
@@ -108,7 +110,11 @@ where
 }
 
 impl CompletionObserver for RequestCounter {
-    fn over(&self, exchange: &RequestRecord, _: End) {
+    fn over(&self, exchange: &RequestRecord, how: End) {
+        let status = exchange.status().map_or(0, |status| status.as_u16());
+        if RecentFailures::takes(status) || how == End::Broken {
+            self.0.failures().keep(failure(exchange, status, how));
+        }
         self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
@@ -120,6 +126,30 @@ impl CompletionObserver for RequestCounter {
     }
 }
 
+/// Describes a request that failed or was refused.
+fn failure(exchange: &RequestRecord, status: u16, how: End) -> FailedRequest {
+    let operation = exchange.operation();
+    let caller = exchange.caller();
+    let cause = match exchange.cause() {
+        Some(cause) => cause.to_owned(),
+        None if how == End::Broken => "the catalog broke the response off".to_owned(),
+        None => format!("the catalog answered {status}"),
+    };
+    FailedRequest {
+        at: SystemTime::now(),
+        id: exchange.id().to_owned(),
+        status,
+        operation: operation.map_or("unrecognized", Operation::name),
+        name: exchange.name().map(ToString::to_string),
+        catalog: exchange
+            .backend()
+            .map(|backend| Arc::clone(backend.name())),
+        cause,
+        caller: caller.map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
+        count: 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
@@ -128,7 +158,6 @@ mod tests {
 
     use super::*;
     use crate::metrics::Metrics as All;
-    use crate::protocol::operation::Operation;
     use crate::request::context::RequestContext;
 
     fn answer(request: &Request<Body>, status: StatusCode) -> Response<Body> {
@@ -161,5 +190,8 @@ mod tests {
             "nsgate_requests_total{backend=\"none\",code=\"503\",operation=\"query_table\"} 1\n";
         assert!(text.contains(counted), "{text}");
         assert!(text.contains("nsgate_response_bytes_total{backend=\"none\"} 5\n"));
+        let failed = all.requests().failures().failed();
+        assert_eq!((failed.len(), failed[0].status), (1, 503));
+        assert_eq!(failed[0].operation, "query_table");
     }
 }

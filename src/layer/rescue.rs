@@ -23,6 +23,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::error::cause::{chain, joined};
 use crate::error::facts::ErrorFacts;
+use crate::metrics::RecentFailures;
 use crate::request::RequestRecord;
 
 /// The longest path in `instance`, in bytes; a longer one is cut.
@@ -144,6 +145,12 @@ where
         this.exchange.failed(error.code(), error.reason());
         if let Some(transaction) = error.transaction() {
             this.exchange.began(transaction);
+        }
+        if RecentFailures::takes(error.status().as_u16()) {
+            let more = joined(chain(&error).skip(1));
+            let colon = if more.is_empty() { "" } else { ": " };
+            let cause = format!("{}{colon}{more}", error.message());
+            this.exchange.explained(cause);
         }
         report(&error, this.exchange);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);

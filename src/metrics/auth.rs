@@ -1,7 +1,7 @@
 //! The counters of tokens and keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 
@@ -132,6 +132,12 @@ impl Issuer {
         } else {
             self.failed.inc();
         }
+    }
+
+    /// The time since the keys were last fetched; `None` if there are none.
+    pub fn age(&self) -> Option<Duration> {
+        let got = *self.age.got.lock().unwrap_or_else(PoisonError::into_inner);
+        got.map(|got| got.elapsed())
     }
 
     /// Records that there are no keys to verify tokens with.

@@ -7,6 +7,7 @@ use http::StatusCode;
 use prometheus::{HistogramVec, IntGauge};
 
 use super::backend::Backend;
+use super::failures::RecentFailures;
 use super::families::Families;
 use super::shards::{Count, Shards, lock};
 use super::share::BackendCounters;
@@ -22,6 +23,7 @@ pub struct Requests {
     in_flight: IntGauge,
     durations: HistogramVec,
     alone: BackendCounters,
+    failures: RecentFailures,
 }
 
 /// The counts of one thread.
@@ -58,7 +60,13 @@ impl Requests {
             in_flight: families.in_flight.clone(),
             durations: families.request_duration.clone(),
             alone: BackendCounters::new(NO_BACKEND.into(), families),
+            failures: RecentFailures::default(),
         }
+    }
+
+    /// The last requests that failed or were refused.
+    pub fn failures(&self) -> &RecentFailures {
+        &self.failures
     }
 
     /// Counts a request that begins. [`Requests::ended`] counts its end.

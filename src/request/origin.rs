@@ -7,6 +7,7 @@ use http::{Extensions, HeaderMap};
 
 use super::span::TraceContext;
 use super::{CatalogWait, RequestHead, RequestRecord};
+use crate::protocol::principal::Principal;
 use crate::protocol::trace::{REQUEST_ID, TRACEPARENT};
 use crate::request::context::RequestContext;
 
@@ -18,6 +19,7 @@ pub struct Origin(Option<Arc<Request>>);
 struct Request {
     head: RequestHead,
     exchange: Weak<RequestRecord>,
+    caller: Option<Principal>,
 }
 
 /// Shows the id, and nothing else from the head.
@@ -39,6 +41,7 @@ impl Origin {
             Some(Arc::new(Request {
                 head: exchange.head()?.clone(),
                 exchange: Arc::downgrade(exchange),
+                caller: exchange.caller().cloned(),
             }))
         }))
     }
@@ -78,6 +81,16 @@ impl Origin {
         if let Some(exchange) = exchange {
             exchange.began(transaction);
         }
+    }
+
+    /// The id of the request; `None` if the gateway acts for itself.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.as_ref().map(|request| request.head.id())
+    }
+
+    /// The caller; `None` if it is not known or not recorded.
+    pub fn caller(&self) -> Option<&Principal> {
+        self.0.as_ref()?.caller.as_ref()
     }
 
     /// The place in the trace for internal requests; `None` if it is not recorded.

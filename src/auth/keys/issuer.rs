@@ -53,6 +53,17 @@ struct Fetches {
     age: Option<Duration>,
     /// Failures in a row.
     failures: u32,
+    /// The error of the last fetch; `None` if it succeeded.
+    error: Option<String>,
+}
+
+/// The failures of an issuer's fetches since the last one that succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchTrouble {
+    /// The number of failures in a row.
+    pub failures: u32,
+    /// The last error; `None` if there was none.
+    pub error: Option<String>,
 }
 
 impl Issuer {
@@ -124,6 +135,20 @@ impl Issuer {
     /// True if there is a key to verify with.
     pub fn has_keys(&self) -> bool {
         self.known().as_deref().is_some_and(|keys| !keys.is_empty())
+    }
+
+    /// The failures since the last fetch that succeeded.
+    pub fn trouble(&self) -> FetchTrouble {
+        let fetches = self.fetches.lock();
+        FetchTrouble {
+            failures: fetches.failures,
+            error: fetches.error.clone(),
+        }
+    }
+
+    /// The time since the keys were last fetched; `None` if there are none.
+    pub fn keys_age(&self) -> Option<Duration> {
+        self.metrics.age()
     }
 
     /// The known keys; `None` until keys have come for the first time.
@@ -218,6 +243,8 @@ impl Issuer {
             Ok(age) => (*age, 0),
             Err(_) => (None, failures.saturating_add(1)),
         };
+        let error = taken.as_ref().err();
+        fetches.error = error.map(|error| Causes(&**error).to_string());
         drop(fetches);
         if let Err(error) = taken {
             let stays = if self.has_keys() {

@@ -12,6 +12,7 @@ use super::{Call, WATCH, now_millis};
 use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
 use crate::metrics::{BatchCounts, BatchState};
+use crate::request::origin::Origin;
 
 /// The largest number of version ranges that are listed for an operator.
 const NAMED: usize = 4;
@@ -43,8 +44,22 @@ pub struct OpenBatch {
     /// The last error of a catalog, if a request to it has not succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The caller who began it; `None` after a restart, and if callers are not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<BatchCaller>,
     /// The changes of the batch.
     pub entries: Vec<OpenEntry>,
+}
+
+/// The caller who began a batch. The batch log does not have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchCaller {
+    /// The `sub` claim of the token, or the subject of the certificate; empty for the anonymous caller.
+    pub subject: Arc<str>,
+    /// The `iss` claim of the token; empty without a token.
+    pub issuer: Arc<str>,
+    /// The id of the request.
+    pub request_id: String,
 }
 
 /// One change of a batch.
@@ -138,7 +153,14 @@ impl OpenBatches {
         self.0.get(&id).map(|open| open.shown.clone())
     }
 
-    pub(super) fn insert(&self, id: BatchId, intent: &Intent, caller: mpsc::Sender<Call>) {
+    /// Adds a batch that the request `origin` began; the default origin after a restart.
+    pub(super) fn insert(
+        &self,
+        id: BatchId,
+        intent: &Intent,
+        origin: &Origin,
+        caller: mpsc::Sender<Call>,
+    ) {
         let entries = intent.entries.iter().map(|entry| OpenEntry {
             backend: Arc::clone(&entry.backend),
             table: entry.table.to_string(),
@@ -158,6 +180,11 @@ impl OpenBatches {
             since_millis: began(id).min(now_millis()),
             watched_until_millis: None,
             error: None,
+            begun_by: origin.caller().map(|caller| BatchCaller {
+                subject: Arc::clone(caller.subject()),
+                issuer: Arc::clone(caller.issuer()),
+                request_id: origin.request_id().unwrap_or_default().to_owned(),
+            }),
             entries: entries.collect(),
         };
         self.0.insert(id, Open { shown, caller });

@@ -9,6 +9,7 @@ use super::{BatchInspection, BatchRun, Coordinator, WATCH, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::run::inspect::takes;
 use crate::batch::step::{Decision, Event, State};
+use crate::request::origin::Origin;
 
 /// The longest wait for the answer of a batch that is busy with its log.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -94,7 +95,7 @@ impl Coordinator {
     /// decided to keep everything as it is; `None` if the log cannot be written.
     pub async fn strand(&self, id: BatchId, intent: &Intent) -> Option<()> {
         let (caller, mut calls) = mpsc::channel(1);
-        self.open.insert(id, intent, caller);
+        self.open.insert(id, intent, &Origin::default(), caller);
         self.open.stranded(id);
         loop {
             let request = match calls.recv().await? {

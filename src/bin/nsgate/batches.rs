@@ -1,7 +1,8 @@
 //! `nsgate batches`: shows and resolves the batches of a running gateway, through its admin address.
 
 pub(crate) mod client;
-mod words;
+mod outcome;
+pub(crate) mod words;
 
 use std::time::Duration;
 
@@ -36,11 +37,15 @@ pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
 }
 
 async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
+    let mut before = None;
     let said = match &asked.what {
         OfBatches::List => client.ask(Method::GET, "/batches", None).await?,
         OfBatches::Show { id } => client.ask(Method::GET, &page(id), None).await?,
         OfBatches::Resolve(resolve) => {
             let path = format!("{}/resolve", page(&resolve.id));
+            // Without it, the result is told in fewer words.
+            let look = client.ask(Method::GET, &page(&resolve.id), None).await;
+            before = look.ok().and_then(|said| serde_json::from_value(said).ok());
             let body = serde_json::json!(request(resolve));
             client.ask(Method::POST, &path, Some(body)).await?
         }
@@ -52,32 +57,35 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     match &asked.what {
         OfBatches::List => Ok(words::list(&read(client, said)?, admin)),
         OfBatches::Show { .. } => Ok(words::show(&read(client, said)?, admin)),
-        OfBatches::Resolve(resolve) => became(client, resolve).await,
+        OfBatches::Resolve(resolve) => became(client, resolve, before).await,
     }
 }
 
-/// Returns the result of the decision, once it is carried out or has had some time for it.
-async fn became(client: &Client, resolve: &Resolve) -> Result<String, Problem> {
-    let id = &*resolve.id;
-    let kept = if resolve.commit {
-        "; what was left of it is kept, and no longer hidden"
-    } else {
-        ""
+/// Returns what the decision has led to, once it is carried out or has had some time for it. `before` is the batch
+/// before the decision; `None` if it was gone already.
+async fn became(
+    client: &Client,
+    resolve: &Resolve,
+    before: Option<BatchDetail>,
+) -> Result<String, Problem> {
+    let (id, decision) = (&*resolve.id, decision(resolve));
+    let holds = |now: &str| match &before {
+        Some(before) => format!("{now}\n{}", outcome::what_holds(before, decision)),
+        None => now.to_owned(),
     };
     let mut looks = 0;
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
             Err(Problem::Unknown(over)) => {
-                return Ok(format!("decision carried out: {over}{kept}"));
+                return Ok(holds(&format!("decision carried out: {over}")));
             }
             said => said?,
         };
         let batch: BatchDetail = read(client, said)?;
         // Its tables are free, and the gateway only watches for what may still arrive.
         if batch.state == BatchState::Watching {
-            return Ok(format!(
-                "decision carried out: batch {id} needs nothing more"
-            ));
+            let now = format!("decision carried out: batch {id} needs nothing more");
+            return Ok(holds(&now));
         }
         // It was checked again, and nothing has changed.
         let waits_again = batch.state == BatchState::Hazard;
@@ -92,17 +100,20 @@ async fn became(client: &Client, resolve: &Resolve) -> Result<String, Problem> {
     }
 }
 
-fn request(resolve: &Resolve) -> ResolveRequest {
-    let decision = if resolve.commit {
+fn decision(resolve: &Resolve) -> Decision {
+    if resolve.commit {
         Decision::Commit
     } else {
         Decision::Abort
-    };
+    }
+}
+
+fn request(resolve: &Resolve) -> ResolveRequest {
     let user = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     let who = resolve.who.clone();
     let who = who.or_else(|| user("USER")).or_else(|| user("LOGNAME"));
     ResolveRequest {
-        decision,
+        decision: decision(resolve),
         who: who.unwrap_or_default(),
         why: resolve.why.clone(),
     }

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Schema,
     /// Say which mount and backend serve an identifier, and the path sent upstream
     Explain(Explain),
+    /// Say whether all is well, and if not what a person has to do; exit 1 if a person has to act
+    Status(AdminAddress),
     /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
     /// List the gateways that share a batch log, and which one owns it

@@ -24,7 +24,7 @@ pub(crate) fn run(asked: &AdminAddress) -> Result<String, Problem> {
     Ok(words(&list))
 }
 
-fn words(list: &GatewayList) -> String {
+pub(crate) fn words(list: &GatewayList) -> String {
     if list.gateways.is_empty() {
         return "this gateway has its batch log in a file, for itself".to_owned();
     }

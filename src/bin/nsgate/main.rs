@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod gateways;
 mod log;
+mod status;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -31,6 +32,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The exit code for bad input or configuration.
 const BAD_INPUT: u8 = 1;
+/// The exit code of `nsgate status` if a person has to act.
+const NEEDS_PERSON: u8 = 1;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -40,6 +43,13 @@ fn main() -> ExitCode {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
+        Command::Status(arguments) => match status::run(&arguments).map_err(Failure::bad_input) {
+            Ok(seen) if seen.needs_person => {
+                print(&seen.text);
+                return ExitCode::from(NEEDS_PERSON);
+            }
+            seen => seen.map(|seen| seen.text),
+        },
         Command::Gateways(arguments) => gateways::run(&arguments).map_err(Failure::bad_input),
         Command::Log(arguments) => log::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
@@ -50,8 +60,7 @@ fn main() -> ExitCode {
     match result {
         Ok(output) if output.is_empty() => ExitCode::SUCCESS,
         Ok(output) => {
-            // A reader that has gone away, as `head` does, is no failure.
-            let _ = writeln!(std::io::stdout(), "{output}");
+            print(&output);
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -59,6 +68,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
     }
+}
+
+fn print(output: &str) {
+    // A reader that has gone away, as `head` does, is no failure.
+    let _ = writeln!(std::io::stdout(), "{output}");
 }
 
 /// The reason why the process ends with another code than 0.

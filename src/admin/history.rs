@@ -1,0 +1,243 @@
+//! The curves of the last hour: one sample every ten seconds, in bounded memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::AdminState;
+use crate::metrics::{ProcessFigures, Totals};
+
+/// The time between two samples.
+const EVERY: Duration = Duration::from_secs(10);
+/// The number of samples that are kept: an hour of them, some 30 KiB.
+const KEPT: usize = 360;
+/// The number of samples that make the present rates: a minute of them.
+const PRESENT: usize = 6;
+
+/// The samples of the last hour, the oldest first.
+#[derive(Default)]
+pub struct History(Mutex<VecDeque<Sample>>);
+
+/// The figures of the seconds before a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sample {
+    /// The moment, in seconds since the epoch.
+    at: u64,
+    requests_per_second: f64,
+    failed_per_second: f64,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
+    in_flight: u64,
+    open_batches: u64,
+    resident_bytes: u64,
+    /// The processor time for each second; 1 is one core.
+    cpu: f64,
+}
+
+/// The curves of the last hour: the values of one place of each list belong together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// The moments, in seconds since the epoch.
+    pub at: Vec<u64>,
+    /// The requests that were answered, in one second.
+    pub requests_per_second: Vec<f64>,
+    /// Those that were answered with a status from 500 up, in one second.
+    pub failed_per_second: Vec<f64>,
+    /// The duration that half of the requests did not exceed, in milliseconds; `null` where there was no request.
+    pub p50_ms: Vec<Option<f64>>,
+    /// The duration that 99 % of the requests did not exceed, in milliseconds; `null` where there was no request.
+    pub p99_ms: Vec<Option<f64>>,
+    /// The requests whose response had not ended.
+    pub in_flight: Vec<u64>,
+    /// The unfinished batches of this gateway.
+    pub open_batches: Vec<u64>,
+    /// The resident memory, in bytes.
+    pub resident_bytes: Vec<u64>,
+    /// The processor time for each second; 1 is one core.
+    pub cpu: Vec<f64>,
+}
+
+/// The rates of the last minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// The requests that were answered, in one second.
+    pub requests_per_second: f64,
+    /// Those that were answered with a status from 500 up, in one second.
+    pub failed_per_second: f64,
+}
+
+/// The counters at one moment.
+struct Reading {
+    at: Instant,
+    totals: Totals,
+    process: ProcessFigures,
+    open_batches: u64,
+}
+
+impl Reading {
+    fn of(shown: &AdminState) -> Self {
+        Self {
+            at: Instant::now(),
+            totals: shown.metrics.totals(),
+            process: ProcessFigures::read(),
+            open_batches: shown.batches.kept().open as u64,
+        }
+    }
+
+    /// Returns the figures of the time since `before`.
+    fn since(&self, before: &Self) -> Sample {
+        let seconds = (self.at - before.at).as_secs_f64().max(0.001);
+        let rate = |now: u64, then: u64| rounded(now.saturating_sub(then) as f64 / seconds);
+        let (now, then) = (&self.totals, &before.totals);
+        let millis = |part| {
+            let seconds = now.quantile_since(then, part)?;
+            Some(rounded(seconds * 1e3))
+        };
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Sample {
+            at: epoch.unwrap_or_default().as_secs(),
+            requests_per_second: rate(now.requests, then.requests),
+            failed_per_second: rate(now.failed, then.failed),
+            p50_ms: millis(0.5),
+            p99_ms: millis(0.99),
+            in_flight: now.in_flight,
+            open_batches: self.open_batches,
+            resident_bytes: self.process.resident_bytes,
+            cpu: rounded((self.process.cpu_seconds - before.process.cpu_seconds) / seconds),
+        }
+    }
+}
+
+impl History {
+    fn push(&self, sample: Sample) {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.len() == KEPT {
+            samples.pop_front();
+        }
+        samples.push_back(sample);
+    }
+
+    /// Returns the curves.
+    pub(super) fn curves(&self) -> Curves {
+        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut curves = Curves::default();
+        for sample in &*samples {
+            curves.at.push(sample.at);
+            curves.requests_per_second.push(sample.requests_per_second);
+            curves.failed_per_second.push(sample.failed_per_second);
+            curves.p50_ms.push(sample.p50_ms);
+            curves.p99_ms.push(sample.p99_ms);
+            curves.in_flight.push(sample.in_flight);
+            curves.open_batches.push(sample.open_batches);
+            curves.resident_bytes.push(sample.resident_bytes);
+            curves.cpu.push(sample.cpu);
+        }
+        curves
+    }
+}
+
+impl Curves {
+    /// Returns the rates of the last minute.
+    pub(super) fn present(&self) -> Rates {
+        let mean = |values: &[f64]| {
+            let last = &values[values.len().saturating_sub(PRESENT)..];
+            rounded(last.iter().sum::<f64>() / last.len().max(1) as f64)
+        };
+        Rates {
+            requests_per_second: mean(&self.requests_per_second),
+            failed_per_second: mean(&self.failed_per_second),
+        }
+    }
+}
+
+/// Takes samples until the future is dropped.
+pub(super) async fn keep(shown: Arc<AdminState>) {
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last: Option<Reading> = None;
+    loop {
+        tick.tick().await;
+        let state = Arc::clone(&shown);
+        // With many backends it takes longer than a request may wait.
+        let read = tokio::task::spawn_blocking(move || Reading::of(&state));
+        let Ok(now) = read.await else { continue };
+        if let Some(before) = last {
+            shown.history.push(now.since(&before));
+        }
+        last = Some(now);
+    }
+}
+
+/// Rounds to three places, so that the page stays short.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: u64) -> Sample {
+        Sample {
+            at,
+            requests_per_second: at as f64,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn an_hour_is_kept_and_no_more() {
+        let history = History::default();
+        for at in 0..1000 {
+            history.push(sample(at));
+        }
+        let curves = history.curves();
+        assert_eq!((curves.at.len(), curves.at[0]), (360, 640));
+        assert_eq!(curves.p99_ms.len(), 360);
+        let mean = curves.present().requests_per_second;
+        assert!((mean - 996.5).abs() < 1e-9, "{mean}");
+    }
+
+    #[test]
+    fn without_samples_the_rates_are_zero() {
+        assert_eq!(Curves::default().present(), Rates::default());
+    }
+
+    #[test]
+    fn a_sample_is_the_difference_of_two_readings() {
+        let totals = |requests, failed| Totals {
+            requests,
+            failed,
+            in_flight: 3,
+            durations: vec![(0.001, requests), (f64::INFINITY, requests)],
+        };
+        let reading = |seconds, totals, cpu_seconds| Reading {
+            at: Instant::now() + Duration::from_secs(seconds),
+            totals,
+            process: ProcessFigures {
+                cpu_seconds,
+                ..ProcessFigures::default()
+            },
+            open_batches: 2,
+        };
+        let before = reading(0, totals(100, 10), 1.0);
+        let mut after = reading(10, totals(300, 30), 6.0);
+        after.at = before.at + Duration::from_secs(10);
+        let sample = after.since(&before);
+        let expected = Sample {
+            at: sample.at,
+            requests_per_second: 20.0,
+            failed_per_second: 2.0,
+            p50_ms: Some(0.5),
+            p99_ms: Some(0.99),
+            in_flight: 3,
+            open_batches: 2,
+            resident_bytes: 0,
+            cpu: 0.5,
+        };
+        assert_eq!(sample, expected);
+    }
+}

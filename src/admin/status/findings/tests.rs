@@ -1,0 +1,238 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use serde_json::json;
+
+use super::super::report::{CertificateLine, FailureLine, IssuerLine};
+use super::*;
+use crate::admin::backends::{AddressState, MountState};
+
+const ID: &str = "0190b0a0-0000-7000-8000-000000000000";
+
+fn all_well() -> StatusReport {
+    let mut report = StatusReport::default();
+    report.load.in_flight_limit = 100;
+    report.load.connections_limit = 100;
+    report.configuration.file = "/etc/nsgate/gateway.yaml".to_owned();
+    report.catalogs = vec![catalog(&[true])];
+    report.certificates = vec![certificate(30 * DAY)];
+    report
+}
+
+fn catalog(up: &[bool]) -> CatalogState {
+    let addresses = up.iter().map(|up| AddressState {
+        address: "http://lake:1".to_owned(),
+        up: *up,
+        error: (!up).then(|| "connection refused".to_owned()),
+        breaker: "closed".to_owned(),
+        in_flight: 0,
+    });
+    CatalogState {
+        name: "lake".to_owned(),
+        up: up.contains(&true),
+        endpoints: addresses.collect(),
+        mounts: vec![MountState {
+            namespace: vec!["prod".to_owned(), "eu".to_owned()],
+            backend_namespace: Vec::new(),
+        }],
+        ..CatalogState::default()
+    }
+}
+
+fn certificate(seconds_left: i64) -> CertificateLine {
+    CertificateLine {
+        of: "listen".to_owned(),
+        expires: "2026-11-28T02:00:00.000Z".to_owned(),
+        seconds_left,
+    }
+}
+
+fn open(state: BatchState, age_seconds: u64, has_error: bool) -> BatchLine {
+    BatchLine {
+        id: ID.to_owned(),
+        state,
+        since: "2026-11-25T02:14:00.000Z".to_owned(),
+        age_seconds,
+        waits_for: "an operator: 1 of 2 changes cannot be rolled back safely".to_owned(),
+        has_error,
+        tables: vec!["prod$orders".to_owned()],
+        more_tables: 0,
+        changes: 2,
+        catalogs: vec!["lake".to_owned()],
+        begun_by: None,
+    }
+}
+
+fn issuer(has_keys: bool) -> IssuerLine {
+    IssuerLine {
+        issuer: "https://idp".to_owned(),
+        has_keys,
+        failures: 3,
+        error: Some("connection refused".to_owned()),
+        ..IssuerLine::default()
+    }
+}
+
+#[test]
+fn a_gateway_without_trouble_is_ready() {
+    let findings = of(&all_well());
+    assert_eq!(findings, []);
+    assert_eq!(headline(&findings), "ready");
+}
+
+#[test]
+fn a_hazard_names_its_table_and_the_command() {
+    let mut report = all_well();
+    report.batches = vec![open(BatchState::Hazard, 5, false)];
+    let findings = of(&report);
+    let [hazard] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(hazard.what, "prod$orders waits for a person's decision");
+    assert_eq!(hazard.urgency, Urgency::Critical);
+    assert_eq!(hazard.command, Some(format!("nsgate batches show {ID}")));
+    assert_eq!(hazard.alert.as_deref(), Some("NsgateBatchHazard"));
+    assert!(hazard.detail.as_ref().unwrap().contains("02:14"));
+}
+
+#[test]
+fn batches_that_go_on_by_themselves_are_no_finding() {
+    let mut report = all_well();
+    for state in [BatchState::Undecided, BatchState::Undoing, BatchState::Watching] {
+        report.batches = vec![open(state, 119, false)];
+        assert_eq!(of(&report), [], "{state:?}");
+    }
+    report.batches = vec![open(BatchState::Watching, 800, false)];
+    assert_eq!(of(&report), []);
+    report.batches = vec![open(BatchState::Undoing, 5, true)];
+    assert_eq!(of(&report)[0].urgency, Urgency::Notice);
+    report.batches = vec![open(BatchState::Undoing, 120, true)];
+    assert_eq!(of(&report)[0].urgency, Urgency::Critical);
+}
+
+#[test]
+fn many_hazards_are_counted_and_not_told_one_by_one() {
+    let mut report = all_well();
+    report.batches = vec![open(BatchState::Hazard, 5, false); 9];
+    let findings = of(&report);
+    assert_eq!(findings.len(), EACH);
+    let last = findings.last().unwrap();
+    assert!(last.detail.as_ref().unwrap().contains("and 4 more batches"));
+    assert_eq!(last.command.as_deref(), Some("nsgate batches list"));
+}
+
+#[test]
+fn what_stops_all_clients_comes_before_what_stops_a_table_and_that_before_what_can_wait() {
+    let mut report = all_well();
+    report.missing = vec!["the keys of https://idp have not been fetched yet".to_owned()];
+    report.issuers = vec![issuer(false)];
+    report.certificates = vec![certificate(-3600), certificate(3 * DAY)];
+    report.batches = vec![open(BatchState::Hazard, 5, false)];
+    report.catalogs = vec![catalog(&[false])];
+    report.configuration.last_reload = Some(json!({ "at": "x", "problems": ["limits.x: no"] }));
+    let findings = of(&report);
+    let words: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
+    assert_eq!(
+        words,
+        [
+            "not ready: the keys of https://idp have not been fetched yet",
+            "the certificate of `listen` expired 60 minutes ago",
+            "prod$orders waits for a person's decision",
+            "catalog lake is down",
+            "the certificate of `listen` expires in 3 days",
+            "the last reload was refused; the previous configuration stays active",
+        ]
+    );
+    assert_eq!(
+        headline(&findings),
+        "not ready: the keys of https://idp have not been fetched yet (and 5 more)"
+    );
+}
+
+#[test]
+fn a_catalog_that_is_down_says_why_and_what_it_serves() {
+    let mut report = all_well();
+    report.catalogs = vec![catalog(&[false, false])];
+    let finding = &of(&report)[0];
+    let detail = finding.detail.as_deref();
+    let expected = "http://lake:1: connection refused; it serves prod$eu";
+    assert_eq!(detail, Some(expected));
+    let command = finding.command.as_deref().unwrap();
+    assert_eq!(command, "nsgate check --online --config /etc/nsgate/gateway.yaml");
+    report.catalogs = vec![catalog(&[true, false, true])];
+    let finding = &of(&report)[0];
+    assert_eq!(finding.what, "1 of 3 addresses of catalog lake do not serve");
+    assert_eq!(finding.urgency, Urgency::Warning);
+    report.catalogs = vec![catalog(&[false]); 7];
+    let finding = &of(&report)[0];
+    assert!(finding.what.contains("and 2 more are down"), "{finding:?}");
+}
+
+#[test]
+fn a_certificate_is_told_two_weeks_before_its_end() {
+    let mut report = all_well();
+    for (left, urgency) in [
+        (14 * DAY, None),
+        (14 * DAY - 1, Some(Urgency::Warning)),
+        (DAY, Some(Urgency::Warning)),
+        (DAY - 1, Some(Urgency::Critical)),
+        (-1, Some(Urgency::Critical)),
+    ] {
+        report.certificates = vec![certificate(left)];
+        let findings = of(&report);
+        let found = findings.first().map(|finding| finding.urgency);
+        assert_eq!(found, urgency, "{left}");
+    }
+}
+
+#[test]
+fn an_issuer_whose_keys_fail_is_a_warning_while_the_old_keys_serve() {
+    let mut report = all_well();
+    report.issuers = vec![issuer(true)];
+    let finding = &of(&report)[0];
+    assert_eq!(finding.urgency, Urgency::Warning);
+    let detail = finding.detail.as_deref();
+    assert_eq!(detail, Some("3 attempts failed: connection refused"));
+}
+
+#[test]
+fn load_is_told_near_its_limit_and_failures_from_five_percent() {
+    let mut report = all_well();
+    report.load.in_flight = 80;
+    assert_eq!(of(&report), []);
+    report.load.in_flight = 81;
+    assert_eq!(of(&report)[0].what, "81 of 100 requests in flight (`limits.in_flight`)");
+    report.load.in_flight = 0;
+    report.load.rates.requests_per_second = 100.0;
+    report.load.rates.failed_per_second = 4.9;
+    assert_eq!(of(&report), []);
+    report.load.rates.failed_per_second = 12.0;
+    report.failed = vec![FailureLine {
+        operation: "describe_table".to_owned(),
+        cause: "catalog `lake` is unavailable".to_owned(),
+        ..FailureLine::default()
+    }];
+    let finding = &of(&report)[0];
+    assert_eq!(finding.what, "12 % of the requests of the last minute failed");
+    assert!(finding.detail.as_ref().unwrap().contains("lake"));
+}
+
+#[test]
+fn a_log_without_an_owner_is_critical() {
+    let mut report = all_well();
+    report.gateways = Some(GatewayList {
+        shared: true,
+        gateways: Vec::new(),
+    });
+    report.log_is_away = true;
+    report.batches_unknown = Some("no owner".to_owned());
+    let findings = of(&report);
+    let urgencies: Vec<_> = findings.iter().map(|finding| finding.urgency).collect();
+    let expected = [Urgency::Critical, Urgency::Critical, Urgency::Warning];
+    assert_eq!(urgencies, expected);
+}
+
+#[test]
+fn a_path_is_quoted_for_a_shell_only_if_it_must_be() {
+    assert_eq!(quoted("/etc/nsgate/gateway.yaml"), "/etc/nsgate/gateway.yaml");
+    assert_eq!(quoted("/a b/it's.yaml"), r"'/a b/it'\''s.yaml'");
+    assert_eq!(quoted(""), "''");
+}

@@ -1,0 +1,90 @@
+//! Says what holds after an operator's decision: which tables are unlocked, and what became of each change.
+
+use std::fmt::Write as _;
+
+use nsgate::admin::batches::BatchDetail;
+use nsgate::batch::OpenEntry;
+use nsgate::batch::step::Decision;
+use nsgate::metrics::BatchState;
+
+use super::words::plain;
+
+/// Returns a line for each change of the batch, as it is after the decision. `before` is the batch as it waited.
+pub(super) fn what_holds(before: &BatchDetail, decision: Decision) -> String {
+    let mut said = String::new();
+    for detail in &before.entries {
+        let entry = &detail.entry;
+        let change = match entry.version {
+            Some(version) => format!("version {version}"),
+            None => entry.change.clone(),
+        };
+        let (table, backend) = (plain(&entry.table), plain(&entry.backend));
+        let now = now(entry, before.state, decision);
+        let _ = writeln!(said, "  {table} in {backend}: {} {now}", plain(&change));
+    }
+    if before.state != BatchState::Stranded {
+        said.push_str("  its tables are unlocked: writers may go on\n");
+    }
+    said.trim_end().to_owned()
+}
+
+/// Returns what became of one change.
+fn now(entry: &OpenEntry, state: BatchState, decision: Decision) -> &'static str {
+    let waited = entry.hazard.is_some();
+    match (decision, state) {
+        (Decision::Commit, BatchState::Hazard) if waited => "is kept, and readers see it",
+        (Decision::Abort, BatchState::Hazard) if waited => {
+            "is deleted, unless something was built on it meanwhile"
+        }
+        (_, BatchState::Hazard) | (Decision::Abort, _) => "is rolled back",
+        (Decision::Commit, BatchState::Committed) => {
+            "is done as far as the catalog did it; what could not be removed is kept, and readers see it"
+        }
+        (Decision::Commit, BatchState::Stranded) => {
+            "is as the catalog has it; the gateway does nothing more about it"
+        }
+        (Decision::Commit, BatchState::Undoing) => {
+            "is kept where it was not rolled back yet, and readers see it"
+        }
+        (Decision::Commit, _) => "is kept, and readers see it",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says what it expects")]
+mod tests {
+    use super::*;
+
+    fn batch(state: &str) -> BatchDetail {
+        let entry = |table: &str, hazard: Option<&str>| {
+            serde_json::json!({
+                "backend": "lake", "table": table, "action": "create_version", "version": 7,
+                "change": "create version 7", "hazard": hazard,
+            })
+        };
+        serde_json::from_value(serde_json::json!({
+            "id": "x", "state": state, "since_millis": 1, "age_seconds": 5, "waits_for": "an operator", "ways": [],
+            "resolved": [], "entries": [entry("prod$orders", Some("built on")), entry("prod$items", None)],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_kept_hazard_is_told_apart_from_what_was_rolled_back() {
+        let said = what_holds(&batch("hazard"), Decision::Commit);
+        let expected = "  prod$orders in lake: version 7 is kept, and readers see it\n  \
+                        prod$items in lake: version 7 is rolled back\n  \
+                        its tables are unlocked: writers may go on";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_deleted_hazard_is_told_with_its_condition() {
+        let said = what_holds(&batch("hazard"), Decision::Abort);
+        assert!(said.contains("version 7 is deleted, unless"), "{said}");
+        let said = what_holds(&batch("undecided"), Decision::Abort);
+        assert_eq!(said.matches("is rolled back").count(), 2, "{said}");
+        let said = what_holds(&batch("stranded"), Decision::Commit);
+        assert!(!said.contains("unlocked"), "{said}");
+    }
+}
