@@ -355,7 +355,10 @@ async fn the_status_begins_with_what_is_most_urgent() {
     assert_eq!((status, &said["urgency"]), (200, &json!("critical")));
     assert_eq!(said["needs_person"], true);
     let headline = said["headline"].as_str().unwrap();
-    assert!(headline.starts_with("not ready: recovery; the keys of"), "{headline}");
+    assert!(
+        headline.starts_with("not ready: recovery; the keys of"),
+        "{headline}"
+    );
     assert_eq!(said["catalogs"][0]["name"], "lake");
     assert_eq!(said["configuration"]["file"], "/etc/nsgate/gateway.yaml");
     assert!(said["process"]["resident_bytes"].as_u64().unwrap() > 1 << 20);

@@ -141,9 +141,7 @@ fn failure(exchange: &RequestRecord, status: u16, how: End) -> FailedRequest {
         status,
         operation: operation.map_or("unrecognized", Operation::name),
         name: exchange.name().map(ToString::to_string),
-        catalog: exchange
-            .backend()
-            .map(|backend| Arc::clone(backend.name())),
+        catalog: exchange.backend().map(|backend| Arc::clone(backend.name())),
         cause,
         caller: caller.map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
         count: 1,

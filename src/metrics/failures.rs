@@ -155,9 +155,7 @@ mod tests {
     fn answers_that_are_no_failure_are_not_taken() {
         let taken = [200, 400, 401, 403, 404, 409, 429, 500, 503];
         let taken = taken.map(RecentFailures::takes);
-        let expected = [
-            false, false, true, true, false, false, true, true, true,
-        ];
+        let expected = [false, false, true, true, false, false, true, true, true];
         assert_eq!(taken, expected);
     }
 }

@@ -11,6 +11,8 @@
 )]
 
 mod batches;
+#[path = "../support/browser.rs"]
+mod browser;
 #[path = "../support/cable.rs"]
 mod cable;
 #[path = "../support/client.rs"]

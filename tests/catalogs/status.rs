@@ -1,11 +1,10 @@
 //! The status page in a real browser.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::browser::{axe, browser};
 use crate::harness::{Behind, Catalog, Gateway, Process, Python};
 
 const TOKEN: &str = "open-sesame";
@@ -32,6 +31,7 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
     let mut command = python.script("status.py");
     command
         .arg(browser())
+        .arg(axe())
         .args([&admin, TOKEN, &gateway.uri(), gateway.token()]);
     command.arg(folder);
     let person = Process::start(&mut command);
@@ -47,7 +47,19 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         }
     };
     says("locked", &["locked"]);
-    says("state", &["ready, but lake is down"]);
+    says("state", &["catalog lake is down"]);
+    says(
+        "findings",
+        &[
+            "catalog lake is down",
+            "nsgate check --online --config",
+            "NsgateBackendDown",
+        ],
+    );
+    says("failed", &["503", "list_namespaces", "lake", "request"]);
+    says("refused", &["401", "times"]);
+    says("certificates", &["no TLS is configured"]);
+    says("process", &["memory", "MiB", "open files", "cores"]);
     says("version", &[env!("CARGO_PKG_VERSION")]);
     says(
         "tiles",
@@ -60,7 +72,10 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
     says("operations", &["list_namespaces", "table_exists", "ms"]);
     says("batches", &["every batch is finished"]);
     says("keys", &["https://issuer.test"]);
-    says("configuration", &["in use for", "refused reloads"]);
+    says(
+        "configuration",
+        &["gateway.yaml", "in use for", "refused reloads"],
+    );
     says("updated", &["updated", "ago"]);
     says("silent", &["does not answer", "Retrying every"]);
     says("state_when_silent", &["no answer"]);
@@ -71,6 +86,7 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         json!([true, true, true, true]),
         "wider than the screen"
     );
+    assert_eq!(seen["axe"], json!([]), "it shuts people out");
     assert_eq!(seen["outside"], json!([]), "it asked somebody else");
     let stored = json!([["admin-token"], [], ""]);
     assert_eq!(
@@ -83,42 +99,4 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         .filter(|fault| !fault.as_str().unwrap().contains("status of 401"))
         .collect();
     assert!(faults.is_empty(), "{faults:?}");
-}
-
-/// Returns an installed Chromium or Chrome, or the Debian package with its dependencies, unpacked below the tests'
-/// folder.
-fn browser() -> PathBuf {
-    let named = std::env::var_os("NSGATE_BROWSER").map(PathBuf::from);
-    let usual = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let found = named.into_iter().chain(usual.map(PathBuf::from));
-    let mut found = found.filter(|name| Command::new(name).arg("--version").output().is_ok());
-    found.next().unwrap_or_else(unpacked)
-}
-
-fn unpacked() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chromium");
-    let start = folder.join("start");
-    if start.exists() {
-        return start;
-    }
-    fs::create_dir_all(&folder).unwrap();
-    let steps = r#"
-        list() { apt-get install -s --no-install-recommends chromium fonts-dejavu-core | sed -n 's/^Inst \([^ ]*\).*/\1/p'; }
-        { list | xargs apt-get download -qq; } || { apt-get update -qq; list | xargs apt-get download -qq; }
-        for package in *.deb; do dpkg-deb -x "$package" .; rm "$package"; done
-        libraries=$(find "$PWD" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
-        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$PWD/usr/lib/chromium/chromium" > new
-        chmod +x new; ./new --version; mv new start"#;
-    let mut shell = Command::new("sh");
-    let shell = shell.args(["-ec", steps]).current_dir(&folder).output();
-    let said = shell.map_or_else(
-        |error| error.to_string(),
-        |output| String::from_utf8_lossy(&output.stderr).into_owned(),
-    );
-    assert!(
-        start.exists(),
-        "a browser is missing and the Debian package cannot be had: install Chromium or Chrome, name one in \
-         NSGATE_BROWSER, or set NSGATE_SKIP_REAL=1\n{said}"
-    );
-    start
 }

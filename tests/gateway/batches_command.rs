@@ -63,7 +63,7 @@ async fn complained(admin: &str, arguments: &[&str]) -> String {
 }
 
 /// Aborts a batch after another writer has built on its version 2 in `west`; returns the batch's id.
-async fn built_on(world: &World) -> String {
+pub async fn built_on(world: &World) -> String {
     let gate = world.catalog("east").hold("create_table_version");
     world.catalog("east").fail("create_table_version", REFUSED);
     let batch = start(world.client(), pair(world, 2));

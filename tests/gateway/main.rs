@@ -12,6 +12,8 @@ mod agreement;
 mod authorization;
 mod batches;
 mod batches_command;
+#[path = "../support/browser.rs"]
+mod browser;
 mod catalog;
 mod catalog_addresses;
 #[path = "../support/client.rs"]
@@ -42,6 +44,7 @@ mod reload;
 mod rewriting;
 mod routing;
 mod snapshot;
+mod status_page;
 mod streaming;
 #[path = "../support/test_ca.rs"]
 mod test_ca;

@@ -59,8 +59,13 @@ impl Authority {
 
     /// Makes a certificate for a host name that has expired.
     pub fn expired(&self, name: &str) -> Identity {
+        self.until(name, (2020, 1, 1))
+    }
+
+    /// Makes a certificate for a host name that expires at the beginning of a day: year, month and day.
+    pub fn until(&self, name: &str, (year, month, day): (i32, u8, u8)) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(year, month, day);
         self.sign(&params)
     }
 

@@ -28,8 +28,9 @@ function runs(at, values) {
   return run.length ? [...all, run] : all;
 }
 
-// A chart of one hour. `lines` are [class, name, values]; `format` turns a value into the text of an axis.
-function chart(title, at, lines, format, least) {
+// A chart of one hour. `lines` are [class, name, values]; `format` turns a value into the text of an axis, which ends at a
+// round number of `unit`s.
+function chart(title, at, lines, format, least, unit = 1) {
   const node = document.createElement("figure"), caption = document.createElement("figcaption");
   const legend = lines.map(([kind, name, values]) => {
     const known = values.filter((value) => value !== null), last = values[values.length - 1];
@@ -43,7 +44,7 @@ function chart(title, at, lines, format, least) {
   }
   const width = Math.max(280, Math.floor($("curves").clientWidth / (window.innerWidth > 760 ? 2 : 1)) - 42);
   const svg = document.createElementNS(SVG, "svg"), end = at[at.length - 1], values = lines.flatMap(([, , all]) => all.filter((value) => value !== null));
-  const top = round_up(Math.max(least, ...values));
+  const top = round_up(Math.max(least, ...values) / unit) * unit;
   const x = (moment) => LEFT + (width - LEFT - RIGHT) * (1 - (end - moment) / HOUR), y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top);
   for (const [key, value] of Object.entries({ class: "chart", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${title}: ${legend.map((one) => one.textContent).join(", ")}` })) svg.setAttribute(key, value);
   for (const part of [0, 0.5, 1]) {
@@ -72,8 +73,9 @@ function curves({ curves: all }) {
   put("curves",
     chart("Requests/s", all.at, [["accent", "all", all.requests_per_second], ["bad", "failed", all.failed_per_second]], per_second, 1),
     chart("Latency", all.at, [["bad", "p99", all.p99_ms], ["accent", "p50", all.p50_ms]], (ms) => ms === 0 ? "0" : latency(ms / 1e3), 1),
-    chart("At a time", all.at, [["accent", "in flight", all.in_flight], ["warn", "open batches", all.open_batches]], count, 4),
-    chart("Memory", all.at, [["accent", "resident", all.resident_bytes]], (value) => value === 0 ? "0" : bytes(value), 1 << 20),
+    chart("In flight", all.at, [["accent", "requests", all.in_flight]], count, 4),
+    chart("Open batches", all.at, [["warn", "batches", all.open_batches]], count, 4),
+    chart("Memory", all.at, [["accent", "resident", all.resident_bytes]], (value) => value === 0 ? "0" : bytes(value), 1 << 20, 1 << 20),
     chart("Processor", all.at, [["accent", "cores", all.cpu]], (value) => value === 0 ? "0" : value.toFixed(2), 0.1));
 }
 

@@ -154,7 +154,10 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
         let (of, left) = (&certificate.of, certificate.seconds_left);
         let (urgency, what) = if left < 0 {
             let ago = span(left.unsigned_abs());
-            (Urgency::Critical, format!("the certificate of `{of}` expired {ago} ago"))
+            (
+                Urgency::Critical,
+                format!("the certificate of `{of}` expired {ago} ago"),
+            )
         } else {
             let urgency = if left < CERTIFICATE_NOW {
                 Urgency::Critical
@@ -162,7 +165,10 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
                 Urgency::Warning
             };
             let left = span(left.unsigned_abs());
-            (urgency, format!("the certificate of `{of}` expires in {left}"))
+            (
+                urgency,
+                format!("the certificate of `{of}` expires in {left}"),
+            )
         };
         let alert = if left < CERTIFICATE_NOW {
             "NsgateCertificateExpired"
@@ -183,9 +189,14 @@ fn batch_log(report: &StatusReport) -> Vec<Finding> {
     let none = GatewayList::default();
     let list = report.gateways.as_ref().unwrap_or(&none);
     if list.shared && !list.gateways.iter().any(|one| one.is_owner) {
-        let what = "no gateway has the batch log: batches, and tables that they are on, are refused";
+        let what =
+            "no gateway has the batch log: batches, and tables that they are on, are refused";
         let finding = Finding::new(Urgency::Critical, what);
-        findings.push(finding.run("nsgate gateways").alert("NsgateLogWithoutOwner"));
+        findings.push(
+            finding
+                .run("nsgate gateways")
+                .alert("NsgateLogWithoutOwner"),
+        );
     }
     if report.log_is_away {
         let what = "this gateway has lost its contact to the batch log: tables are refused";
@@ -203,11 +214,17 @@ fn batch_log(report: &StatusReport) -> Vec<Finding> {
         .map(|one| &*one.name)
         .collect();
     if !differ.is_empty() {
-        let what = format!("gateway {} has other mounts or catalogs than this one", differ.join(", "));
+        let what = format!(
+            "gateway {} has other mounts or catalogs than this one",
+            differ.join(", ")
+        );
         let finding = Finding::new(Urgency::Critical, what);
         findings.push(finding.run("nsgate gateways").alert("NsgateGatewaysDiffer"));
     }
-    let late = list.gateways.iter().filter(|one| one.silent_millis > one.lease_millis / 2);
+    let late = list
+        .gateways
+        .iter()
+        .filter(|one| one.silent_millis > one.lease_millis / 2);
     findings.extend(late.map(|one| {
         let silent = span(one.silent_millis / 1000);
         let what = format!("gateway {} has been silent for {silent}", one.name);
@@ -225,7 +242,9 @@ fn batches(batches: &[BatchLine]) -> Vec<Finding> {
     {
         last.detail = Some(format!(
             "{} and {more} more batches do not go on",
-            last.detail.take().map_or_else(String::new, |detail| detail + ";")
+            last.detail
+                .take()
+                .map_or_else(String::new, |detail| detail + ";")
         ));
         last.command = Some("nsgate batches list".to_owned());
     }
@@ -267,7 +286,11 @@ fn batch(batch: &BatchLine) -> Option<Finding> {
                 BatchState::Undoing => "NsgateBatchUndoStuck",
                 _ => "NsgateBatchRemovalStuck",
             };
-            (urgency, format!("{tables}{more} {is}: a batch does not go on"), alert)
+            (
+                urgency,
+                format!("{tables}{more} {is}: a batch does not go on"),
+                alert,
+            )
         }
         _ => return None,
     };
@@ -275,13 +298,21 @@ fn batch(batch: &BatchLine) -> Option<Finding> {
         BatchState::Stranded => since,
         _ => format!("{since}: waits for {}", batch.waits_for),
     };
-    Some(Finding::new(urgency, what).detail(detail).run(show).alert(alert))
+    Some(
+        Finding::new(urgency, what)
+            .detail(detail)
+            .run(show)
+            .alert(alert),
+    )
 }
 
 fn catalogs(report: &StatusReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let down: Vec<&CatalogState> = report.catalogs.iter().filter(|one| !one.up).collect();
-    let check = format!("nsgate check --online --config {}", quoted(&report.configuration.file));
+    let check = format!(
+        "nsgate check --online --config {}",
+        quoted(&report.configuration.file)
+    );
     if let [one] = down[..] {
         let detail = one.error.clone().or_else(|| first_error(one));
         let detail = detail.unwrap_or_else(|| "no address answers".to_owned());
@@ -304,9 +335,18 @@ fn catalogs(report: &StatusReport) -> Vec<Finding> {
         findings.push(finding.run(&*check).alert("NsgateBackendDown"));
     }
     for one in report.catalogs.iter().filter(|one| one.up) {
-        let bad: Vec<_> = one.endpoints.iter().filter(|address| !address.serves()).collect();
+        let bad: Vec<_> = one
+            .endpoints
+            .iter()
+            .filter(|address| !address.serves())
+            .collect();
         let Some(first) = bad.first() else { continue };
-        let what = format!("{} of {} addresses of catalog {} do not serve", bad.len(), one.endpoints.len(), one.name);
+        let what = format!(
+            "{} of {} addresses of catalog {} do not serve",
+            bad.len(),
+            one.endpoints.len(),
+            one.name
+        );
         let why = match &first.error {
             Some(error) => error.clone(),
             None => format!("circuit breaker {}", first.breaker),
@@ -348,18 +388,35 @@ fn load(report: &StatusReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (all, failed) = (load.rates.requests_per_second, load.rates.failed_per_second);
     if failed * 100.0 >= all * FAILING && failed >= 0.1 {
-        let what = format!("{:.0} % of the requests of the last minute failed", 100.0 * failed / all);
+        let what = format!(
+            "{:.0} % of the requests of the last minute failed",
+            100.0 * failed / all
+        );
         let finding = Finding::new(Urgency::Critical, what);
         let last = report.failed.first();
         let finding = match last {
-            Some(last) => finding.detail(format!("the last one: {}: {}", last.operation, last.cause)),
+            Some(last) => {
+                finding.detail(format!("the last one: {}: {}", last.operation, last.cause))
+            }
             None => finding,
         };
         findings.push(finding.alert("NsgateErrorRate"));
     }
     let limits = [
-        ("requests in flight", "limits.in_flight", load.in_flight, load.in_flight_limit, "NsgateInFlightHigh"),
-        ("connections", "limits.connections", load.connections, load.connections_limit, "NsgateConnectionsHigh"),
+        (
+            "requests in flight",
+            "limits.in_flight",
+            load.in_flight,
+            load.in_flight_limit,
+            "NsgateInFlightHigh",
+        ),
+        (
+            "connections",
+            "limits.connections",
+            load.connections,
+            load.connections_limit,
+            "NsgateConnectionsHigh",
+        ),
     ];
     for (of, key, now, limit, alert) in limits {
         if limit > 0 && now * 100 > limit * FULL {
@@ -371,12 +428,20 @@ fn load(report: &StatusReport) -> Vec<Finding> {
 }
 
 fn issuers(report: &StatusReport) -> Vec<Finding> {
-    let failing = report.issuers.iter().filter(|issuer| issuer.failures > 0 && issuer.has_keys);
+    let failing = report
+        .issuers
+        .iter()
+        .filter(|issuer| issuer.failures > 0 && issuer.has_keys);
     let findings = failing.map(|issuer| {
-        let what = format!("the keys of {} cannot be fetched; the old ones stay in use", issuer.issuer);
+        let what = format!(
+            "the keys of {} cannot be fetched; the old ones stay in use",
+            issuer.issuer
+        );
         let error = issuer.error.as_deref().unwrap_or("no answer");
         let detail = format!("{} attempts failed: {error}", issuer.failures);
-        Finding::new(Urgency::Warning, what).detail(detail).alert("NsgateKeyRefreshFailing")
+        Finding::new(Urgency::Warning, what)
+            .detail(detail)
+            .alert("NsgateKeyRefreshFailing")
     });
     findings.collect()
 }

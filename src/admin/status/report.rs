@@ -235,7 +235,9 @@ async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
         }
         let refusal: Value = serde_json::from_slice(&body).unwrap_or_default();
         let words = refusal["error"].as_str();
-        Err(words.unwrap_or("the gateway that has the batch log refuses").to_owned())
+        Err(words
+            .unwrap_or("the gateway that has the batch log refuses")
+            .to_owned())
     };
     let late = || Err("the gateway that has the batch log does not answer".to_owned());
     timeout(PATIENCE, answer).await.unwrap_or_else(|_| late())

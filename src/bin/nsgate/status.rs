@@ -52,10 +52,18 @@ fn words(report: &StatusReport, admin: &str) -> String {
     catalogs(&mut said, report);
     batches(&mut said, report);
     if let Some(list) = report.gateways.as_ref().filter(|list| list.shared) {
-        let _ = write!(said, "\nGATEWAYS\n{}\n", plain_lines(&gateways::words(list)));
+        let _ = write!(
+            said,
+            "\nGATEWAYS\n{}\n",
+            plain_lines(&gateways::words(list))
+        );
     }
     failures(&mut said, "FAILED REQUESTS, THE LAST ONES", &report.failed);
-    failures(&mut said, "REFUSED REQUESTS, THE LAST ONES", &report.refused);
+    failures(
+        &mut said,
+        "REFUSED REQUESTS, THE LAST ONES",
+        &report.refused,
+    );
     issuers(&mut said, report);
     certificates(&mut said, report);
     said.trim_end().to_owned()
@@ -188,14 +196,26 @@ fn failures(said: &mut String, title: &str, lines: &[FailureLine]) {
     if lines.is_empty() {
         return;
     }
-    let mut rows =
-        vec![["TIME", "STATUS", "OPERATION", "CATALOG", "REQUEST ID", "CAUSE"].map(String::from)];
+    let mut rows = vec![
+        [
+            "TIME",
+            "STATUS",
+            "OPERATION",
+            "CATALOG",
+            "REQUEST ID",
+            "CAUSE",
+        ]
+        .map(String::from),
+    ];
     rows.extend(lines.iter().take(FAILURES).map(|line| {
         let times = match line.count {
             1 => String::new(),
             count => format!("{count} times"),
         };
-        let caller = line.subject.as_ref().map(|subject| format!("caller {subject}"));
+        let caller = line
+            .subject
+            .as_ref()
+            .map(|subject| format!("caller {subject}"));
         let more = [Some(times), caller].into_iter().flatten();
         let more: Vec<String> = more.filter(|text| !text.is_empty()).collect();
         let name = line.name.as_ref().map(|name| format!(" {name}"));
@@ -214,7 +234,11 @@ fn failures(said: &mut String, title: &str, lines: &[FailureLine]) {
     }));
     section(said, title, &rows);
     if lines.len() > FAILURES {
-        let _ = writeln!(said, "  and {} more; --json has them", lines.len() - FAILURES);
+        let _ = writeln!(
+            said,
+            "  and {} more; --json has them",
+            lines.len() - FAILURES
+        );
     }
 }
 

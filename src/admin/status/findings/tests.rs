@@ -96,7 +96,11 @@ fn a_hazard_names_its_table_and_the_command() {
 #[test]
 fn batches_that_go_on_by_themselves_are_no_finding() {
     let mut report = all_well();
-    for state in [BatchState::Undecided, BatchState::Undoing, BatchState::Watching] {
+    for state in [
+        BatchState::Undecided,
+        BatchState::Undoing,
+        BatchState::Watching,
+    ] {
         report.batches = vec![open(state, 119, false)];
         assert_eq!(of(&report), [], "{state:?}");
     }
@@ -156,10 +160,16 @@ fn a_catalog_that_is_down_says_why_and_what_it_serves() {
     let expected = "http://lake:1: connection refused; it serves prod$eu";
     assert_eq!(detail, Some(expected));
     let command = finding.command.as_deref().unwrap();
-    assert_eq!(command, "nsgate check --online --config /etc/nsgate/gateway.yaml");
+    assert_eq!(
+        command,
+        "nsgate check --online --config /etc/nsgate/gateway.yaml"
+    );
     report.catalogs = vec![catalog(&[true, false, true])];
     let finding = &of(&report)[0];
-    assert_eq!(finding.what, "1 of 3 addresses of catalog lake do not serve");
+    assert_eq!(
+        finding.what,
+        "1 of 3 addresses of catalog lake do not serve"
+    );
     assert_eq!(finding.urgency, Urgency::Warning);
     report.catalogs = vec![catalog(&[false]); 7];
     let finding = &of(&report)[0];
@@ -199,7 +209,10 @@ fn load_is_told_near_its_limit_and_failures_from_five_percent() {
     report.load.in_flight = 80;
     assert_eq!(of(&report), []);
     report.load.in_flight = 81;
-    assert_eq!(of(&report)[0].what, "81 of 100 requests in flight (`limits.in_flight`)");
+    assert_eq!(
+        of(&report)[0].what,
+        "81 of 100 requests in flight (`limits.in_flight`)"
+    );
     report.load.in_flight = 0;
     report.load.rates.requests_per_second = 100.0;
     report.load.rates.failed_per_second = 4.9;
@@ -211,7 +224,10 @@ fn load_is_told_near_its_limit_and_failures_from_five_percent() {
         ..FailureLine::default()
     }];
     let finding = &of(&report)[0];
-    assert_eq!(finding.what, "12 % of the requests of the last minute failed");
+    assert_eq!(
+        finding.what,
+        "12 % of the requests of the last minute failed"
+    );
     assert!(finding.detail.as_ref().unwrap().contains("lake"));
 }
 
@@ -232,7 +248,10 @@ fn a_log_without_an_owner_is_critical() {
 
 #[test]
 fn a_path_is_quoted_for_a_shell_only_if_it_must_be() {
-    assert_eq!(quoted("/etc/nsgate/gateway.yaml"), "/etc/nsgate/gateway.yaml");
+    assert_eq!(
+        quoted("/etc/nsgate/gateway.yaml"),
+        "/etc/nsgate/gateway.yaml"
+    );
     assert_eq!(quoted("/a b/it's.yaml"), r"'/a b/it'\''s.yaml'");
     assert_eq!(quoted(""), "''");
 }
