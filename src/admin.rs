@@ -160,7 +160,7 @@ impl Admin {
         }
         let page = match path {
             "/" => status::page(),
-            "/status" => status::report::page(Arc::clone(&self.0)).await,
+            "/status" => status::report_page(Arc::clone(&self.0)).await,
             "/metrics" => self.off_worker(pages::metrics).await,
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),

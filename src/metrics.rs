@@ -7,6 +7,7 @@
 mod auth;
 mod backend;
 mod batch;
+mod callers;
 mod failures;
 mod families;
 mod operations;
@@ -27,6 +28,7 @@ use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
+pub use callers::{BusiestCallers, BusyCaller};
 pub use failures::{FailedRequest, RecentFailures};
 pub use process::ProcessFigures;
 pub use request::{CompletedRequest, Requests};

@@ -157,7 +157,7 @@ impl Curves {
 pub(super) async fn keep(shown: Arc<AdminState>) {
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last: Option<Reading> = None;
+    let (mut last, mut ticks): (Option<Reading>, usize) = (None, 0);
     loop {
         tick.tick().await;
         let state = Arc::clone(&shown);
@@ -166,6 +166,10 @@ pub(super) async fn keep(shown: Arc<AdminState>) {
         let Ok(now) = read.await else { continue };
         if let Some(before) = last {
             shown.history.push(now.since(&before));
+        }
+        ticks += 1;
+        if ticks.is_multiple_of(PRESENT) {
+            shown.metrics.requests().callers().fade();
         }
         last = Some(now);
     }

@@ -3,6 +3,7 @@
 //! The page holds no data of the gateway: its script reads `/status` and `/metrics` as any other client does, and asks
 //! for the admin token if there is one. So the page itself is open.
 
+mod collect;
 pub mod findings;
 pub mod report;
 
@@ -17,6 +18,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Page;
+pub(super) use collect::page as report_page;
 
 const STYLE: &str = include_str!("status/style.css");
 const SCRIPT: &str = concat!(

@@ -115,7 +115,7 @@ impl CompletionObserver for RequestCounter {
         if RecentFailures::takes(status) || how == End::Broken {
             self.0.failures().keep(failure(exchange, status, how));
         }
-        self.0.ended(CompletedRequest {
+        let is_sampled = self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
             status: exchange.status(),
@@ -123,6 +123,9 @@ impl CompletionObserver for RequestCounter {
             request_bytes: exchange.request_bytes(),
             response_bytes: exchange.response_bytes(),
         });
+        if is_sampled && let Some(caller) = exchange.caller() {
+            self.0.callers().note(caller.subject(), caller.issuer());
+        }
     }
 }
 

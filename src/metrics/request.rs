@@ -7,6 +7,7 @@ use http::StatusCode;
 use prometheus::{HistogramVec, IntGauge};
 
 use super::backend::Backend;
+use super::callers::{BusiestCallers, SAMPLED};
 use super::failures::RecentFailures;
 use super::families::Families;
 use super::shards::{Count, Shards, lock};
@@ -24,6 +25,7 @@ pub struct Requests {
     durations: HistogramVec,
     alone: BackendCounters,
     failures: RecentFailures,
+    callers: BusiestCallers,
 }
 
 /// The counts of one thread.
@@ -61,6 +63,7 @@ impl Requests {
             durations: families.request_duration.clone(),
             alone: BackendCounters::new(NO_BACKEND.into(), families),
             failures: RecentFailures::default(),
+            callers: BusiestCallers::default(),
         }
     }
 
@@ -69,14 +72,19 @@ impl Requests {
         &self.failures
     }
 
+    /// The callers that send the most requests.
+    pub fn callers(&self) -> &BusiestCallers {
+        &self.callers
+    }
+
     /// Counts a request that begins. [`Requests::ended`] counts its end.
     pub fn began(&self) {
         let (tally, writer) = self.tallies.own();
         tally.begun.add(1, writer);
     }
 
-    /// Counts a completed request.
-    pub fn ended(&self, request: CompletedRequest<'_>) {
+    /// Counts a completed request. Returns true for the few whose caller is to be noted.
+    pub fn ended(&self, request: CompletedRequest<'_>) -> bool {
         let (tally, writer) = self.tallies.own();
         tally.ended.add(1, writer);
         let took = request.took.as_secs_f64();
@@ -88,6 +96,7 @@ impl Requests {
             .map_or(&self.alone, |backend| &backend.share);
         let bytes = (request.request_bytes, request.response_bytes);
         share.count(request.operation, request.status, bytes);
+        tally.ended.all().is_multiple_of(SAMPLED)
     }
 
     /// Adds up the counts of all threads.

@@ -1,20 +1,18 @@
 //! Finds what is not as it should be, in the order of urgency. Pure.
 
+mod batches;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::report::{BatchLine, StatusReport};
+use super::report::StatusReport;
 use crate::admin::backends::CatalogState;
-use crate::admin::gateways::GatewayList;
-use crate::metrics::BatchState;
 
 /// The time before the end of a certificate at which it is told, in seconds.
 const CERTIFICATE_SOON: i64 = 14 * DAY;
 /// The time before the end of a certificate at which it is critical, in seconds.
 const CERTIFICATE_NOW: i64 = DAY;
 const DAY: i64 = 86_400;
-/// The age at which a batch that does not go on is critical, in seconds, as its alerts have it.
-const STUCK: u64 = 120;
 /// The part of a limit at which it is told, in percent.
 const FULL: u64 = 80;
 /// The part of the requests that fail at which it is told, in percent.
@@ -111,8 +109,8 @@ pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(not_ready(report));
     findings.extend(certificates(report));
-    findings.extend(batch_log(report));
-    findings.extend(batches(&report.batches));
+    findings.extend(batches::log(report));
+    findings.extend(batches::waiting(&report.batches));
     findings.extend(catalogs(report));
     findings.extend(load(report));
     findings.extend(issuers(report));
@@ -182,128 +180,6 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
         Finding::new(urgency, what).detail(detail).alert(alert)
     });
     findings.collect()
-}
-
-fn batch_log(report: &StatusReport) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let none = GatewayList::default();
-    let list = report.gateways.as_ref().unwrap_or(&none);
-    if list.shared && !list.gateways.iter().any(|one| one.is_owner) {
-        let what =
-            "no gateway has the batch log: batches, and tables that they are on, are refused";
-        let finding = Finding::new(Urgency::Critical, what);
-        findings.push(
-            finding
-                .run("nsgate gateways")
-                .alert("NsgateLogWithoutOwner"),
-        );
-    }
-    if report.log_is_away {
-        let what = "this gateway has lost its contact to the batch log: tables are refused";
-        let finding = Finding::new(Urgency::Critical, what);
-        findings.push(finding.run("nsgate gateways").alert("NsgateLogLeaseOver"));
-    }
-    if let Some(why) = &report.batches_unknown {
-        let what = format!("the batches are not known: {why}");
-        findings.push(Finding::new(Urgency::Warning, what).run("nsgate gateways"));
-    }
-    let differ: Vec<&str> = list
-        .gateways
-        .iter()
-        .filter(|one| one.routes_differ)
-        .map(|one| &*one.name)
-        .collect();
-    if !differ.is_empty() {
-        let what = format!(
-            "gateway {} has other mounts or catalogs than this one",
-            differ.join(", ")
-        );
-        let finding = Finding::new(Urgency::Critical, what);
-        findings.push(finding.run("nsgate gateways").alert("NsgateGatewaysDiffer"));
-    }
-    let late = list
-        .gateways
-        .iter()
-        .filter(|one| one.silent_millis > one.lease_millis / 2);
-    findings.extend(late.map(|one| {
-        let silent = span(one.silent_millis / 1000);
-        let what = format!("gateway {} has been silent for {silent}", one.name);
-        Finding::new(Urgency::Notice, what).run("nsgate gateways")
-    }));
-    findings
-}
-
-fn batches(batches: &[BatchLine]) -> Vec<Finding> {
-    let found: Vec<Finding> = batches.iter().filter_map(batch).collect();
-    let more = found.len().saturating_sub(EACH);
-    let mut told: Vec<Finding> = found.into_iter().take(EACH).collect();
-    if let Some(last) = told.last_mut()
-        && more > 0
-    {
-        last.detail = Some(format!(
-            "{} and {more} more batches do not go on",
-            last.detail
-                .take()
-                .map_or_else(String::new, |detail| detail + ";")
-        ));
-        last.command = Some("nsgate batches list".to_owned());
-    }
-    told
-}
-
-/// Returns what is the matter with a batch; `None` if it goes on by itself.
-fn batch(batch: &BatchLine) -> Option<Finding> {
-    let tables = batch.tables.join(", ");
-    let more = match batch.more_tables {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let plural = batch.tables.len() + batch.more_tables > 1;
-    let show = format!("nsgate batches show {}", batch.id);
-    let since = format!("batch {}, since {}", batch.id, batch.since);
-    let stuck = batch.age_seconds >= STUCK;
-    let (urgency, what, alert) = match batch.state {
-        BatchState::Hazard => {
-            let wait = if plural { "wait" } else { "waits" };
-            let what = format!("{tables}{more} {wait} for a person's decision");
-            (Urgency::Critical, what, "NsgateBatchHazard")
-        }
-        BatchState::Stranded => {
-            let what = format!("a batch on {tables}{more} waits for {}", batch.waits_for);
-            (Urgency::Critical, what, "NsgateBatchStranded")
-        }
-        BatchState::Undecided | BatchState::Undoing | BatchState::Committed
-            if stuck || batch.has_error =>
-        {
-            let (urgency, is) = match (stuck, plural) {
-                (true, true) => (Urgency::Critical, "are locked"),
-                (true, false) => (Urgency::Critical, "is locked"),
-                (false, true) => (Urgency::Notice, "wait"),
-                (false, false) => (Urgency::Notice, "waits"),
-            };
-            let alert = match batch.state {
-                BatchState::Undecided => "NsgateBatchUndecided",
-                BatchState::Undoing => "NsgateBatchUndoStuck",
-                _ => "NsgateBatchRemovalStuck",
-            };
-            (
-                urgency,
-                format!("{tables}{more} {is}: a batch does not go on"),
-                alert,
-            )
-        }
-        _ => return None,
-    };
-    let detail = match batch.state {
-        BatchState::Stranded => since,
-        _ => format!("{since}: waits for {}", batch.waits_for),
-    };
-    Some(
-        Finding::new(urgency, what)
-            .detail(detail)
-            .run(show)
-            .alert(alert),
-    )
 }
 
 fn catalogs(report: &StatusReport) -> Vec<Finding> {

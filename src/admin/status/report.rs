@@ -1,34 +1,14 @@
 //! The page `/status`: everything that the status page and `nsgate status` show, as one JSON object.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use http::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::time::timeout;
 
-use super::findings::{self, Finding, Urgency};
-use crate::admin::backends::{self, CatalogState};
-use crate::admin::batches::{self, BatchList, BatchSummary};
-use crate::admin::gateways::{self, GatewayList};
+use super::findings::{Finding, Urgency};
+use crate::admin::backends::CatalogState;
+use crate::admin::gateways::GatewayList;
 use crate::admin::history::{Curves, Rates};
-use crate::admin::{AdminState, Page, reload};
-use crate::batch::{BatchCaller, OpenEntry};
-use crate::body::Body;
-use crate::metrics::{BatchState, FailedRequest, ProcessFigures};
-use crate::telemetry::rfc3339;
-
-/// The most batches on the page.
-const BATCHES: usize = 30;
-/// The most tables that are named for one batch.
-const TABLES: usize = 10;
-/// The most mounts that are named for one catalog.
-const MOUNTS: usize = 10;
-/// The longest wait for the batches, if another gateway has the batch log.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The longest list of batches from another gateway, in bytes.
-const MAX_LIST: usize = 64 << 20;
+use crate::batch::BatchCaller;
+use crate::metrics::BatchState;
 
 /// The page `/status`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -68,6 +48,8 @@ pub struct StatusReport {
     pub failed: Vec<FailureLine>,
     /// The last requests that were refused, the newest first.
     pub refused: Vec<FailureLine>,
+    /// The callers with the most requests of the last minutes, estimated from a sample, the busiest first.
+    pub callers: Vec<CallerLine>,
     /// The issuers of tokens.
     pub issuers: Vec<IssuerLine>,
     /// The certificates that the gateway presents, the one that expires first in front.
@@ -166,6 +148,17 @@ pub struct FailureLine {
     pub count: u64,
 }
 
+/// A caller with many requests.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CallerLine {
+    /// The subject of the caller; empty for the anonymous one.
+    pub subject: String,
+    /// The issuer of its tokens; empty without a token.
+    pub issuer: String,
+    /// Its share of the requests, in percent.
+    pub percent: f64,
+}
+
 /// An issuer of tokens.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct IssuerLine {
@@ -201,187 +194,4 @@ pub struct ConfigurationReport {
     pub since: String,
     /// The last reload, as `/ready` shows it; `None` if there was none.
     pub last_reload: Option<Value>,
-}
-
-/// Makes `/status`.
-pub(in crate::admin) async fn page(shown: Arc<AdminState>) -> Page {
-    let batches = all_batches(&shown).await;
-    let made = tokio::task::spawn_blocking(move || {
-        let report = report(&shown, batches);
-        // In one line: the curves are long.
-        Page {
-            body: serde_json::to_string(&report).unwrap_or_default(),
-            ..Page::json(StatusCode::OK, &Value::Null)
-        }
-    });
-    made.await.unwrap_or_else(|_| Page::broken())
-}
-
-/// Returns the unfinished batches, from the gateway that has the batch log; an error is the reason why they are not
-/// known.
-async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
-    let Some(elsewhere) = gateways::elsewhere(shown) else {
-        return Ok(batches::list(shown));
-    };
-    let request = Request::get("/batches").body(Body::empty());
-    let request = request.expect("a fixed path is a valid request");
-    let answer = async {
-        let response = gateways::pass_on(elsewhere, request).await;
-        let status = response.status();
-        let body = response.into_body().collect_up_to(MAX_LIST).await;
-        let body = body.map_err(|error| error.to_string())?;
-        if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|error| error.to_string());
-        }
-        let refusal: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let words = refusal["error"].as_str();
-        Err(words
-            .unwrap_or("the gateway that has the batch log refuses")
-            .to_owned())
-    };
-    let late = || Err("the gateway that has the batch log does not answer".to_owned());
-    timeout(PATIENCE, answer).await.unwrap_or_else(|_| late())
-}
-
-fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusReport {
-    let now = SystemTime::now();
-    let current = shown.current.load();
-    let (listed, more, unknown) = match batches {
-        Ok(list) => (list.batches, list.more, None),
-        Err(why) => (Vec::new(), 0, Some(why)),
-    };
-    let more_batches = more + listed.len().saturating_sub(BATCHES);
-    let log = shown.batches.log_counts();
-    let curves = shown.history.curves();
-    let failures = shown.metrics.requests().failures();
-    let issuers = current.keys.issuers().iter().map(|issuer| {
-        let trouble = issuer.trouble();
-        IssuerLine {
-            issuer: issuer.policy().issuer().to_owned(),
-            has_keys: issuer.has_keys(),
-            age_seconds: issuer.keys_age().map(|age| age.as_secs()),
-            failures: trouble.failures,
-            error: trouble.error,
-        }
-    });
-    let mut report = StatusReport {
-        at: rfc3339(now),
-        missing: shown.readiness.missing(&current.keys),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        process: process(now),
-        load: Load {
-            in_flight: shown.metrics.totals().in_flight,
-            in_flight_limit: current.config.limits.in_flight as u64,
-            connections: u64::try_from(shown.metrics.connections().get()).unwrap_or_default(),
-            connections_limit: current.config.limits.connections as u64,
-            rates: curves.present(),
-        },
-        catalogs: backends::list(shown, MOUNTS).backends,
-        batches: listed.into_iter().take(BATCHES).map(line).collect(),
-        more_batches,
-        batches_unknown: unknown,
-        gateways: Some(gateways::list(shown)),
-        log_is_away: log.lease == Some(Duration::ZERO),
-        failed: failures.failed().into_iter().map(failure).collect(),
-        refused: failures.refused().into_iter().map(failure).collect(),
-        issuers: issuers.collect(),
-        certificates: certificates(shown, now),
-        configuration: ConfigurationReport {
-            file: shown.config_file.display().to_string(),
-            since: rfc3339(shown.metrics.config_since()),
-            last_reload: shown.reloads.last().map(|last| reload::summary(&last)),
-        },
-        curves,
-        ..StatusReport::default()
-    };
-    report.findings = findings::of(&report);
-    report.headline = findings::headline(&report.findings);
-    report.urgency = report.findings.first().map(|finding| finding.urgency);
-    let mut all = report.findings.iter();
-    report.needs_person = all.any(|finding| finding.urgency != Urgency::Notice);
-    report
-}
-
-fn process(now: SystemTime) -> ProcessReport {
-    let figures = ProcessFigures::read();
-    let since = UNIX_EPOCH + Duration::from_secs_f64(figures.start_time_seconds.max(0.0));
-    ProcessReport {
-        since: rfc3339(since),
-        uptime_seconds: now.duration_since(since).unwrap_or_default().as_secs(),
-        resident_bytes: figures.resident_bytes,
-        cpu_seconds: figures.cpu_seconds,
-        open_files: figures.open_files,
-        max_files: figures.max_files,
-        threads: figures.threads,
-    }
-}
-
-fn line(summary: BatchSummary) -> BatchLine {
-    let batch = summary.batch;
-    let named = |entry: &OpenEntry| match &entry.branch {
-        Some(branch) => format!("{} (branch {branch})", entry.table),
-        None => entry.table.clone(),
-    };
-    let unique = |names: Vec<String>| {
-        let mut kept: Vec<String> = Vec::new();
-        for name in names {
-            if !kept.contains(&name) {
-                kept.push(name);
-            }
-            if kept.len() > BATCHES * TABLES {
-                break;
-            }
-        }
-        kept
-    };
-    let has_hazard = batch.hazards() > 0;
-    let entries = batch.entries.iter();
-    let concerned = entries.filter(|entry| !has_hazard || entry.hazard.is_some());
-    let mut tables = unique(concerned.map(named).collect());
-    let catalogs = batch.entries.iter().map(|entry| entry.backend.to_string());
-    let more_tables = tables.len().saturating_sub(TABLES);
-    tables.truncate(TABLES);
-    BatchLine {
-        state: batch.state,
-        since: rfc3339(UNIX_EPOCH + Duration::from_millis(batch.since_millis)),
-        age_seconds: summary.age_seconds,
-        waits_for: summary.waits_for,
-        has_error: batch.error.is_some(),
-        tables,
-        more_tables,
-        changes: batch.entries.len(),
-        catalogs: unique(catalogs.collect()),
-        begun_by: batch.begun_by,
-        id: batch.id,
-    }
-}
-
-fn failure(request: FailedRequest) -> FailureLine {
-    let (subject, issuer) = request.caller.unzip();
-    FailureLine {
-        at: rfc3339(request.at),
-        id: request.id,
-        status: request.status,
-        operation: request.operation.to_owned(),
-        name: request.name,
-        catalog: request.catalog.map(|catalog| catalog.to_string()),
-        cause: request.cause,
-        subject: subject.map(|subject| subject.to_string()),
-        issuer: issuer.map(|issuer| issuer.to_string()),
-        count: request.count,
-    }
-}
-
-fn certificates(shown: &AdminState, now: SystemTime) -> Vec<CertificateLine> {
-    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let ends = shown.metrics.certificate_ends().into_iter();
-    let lines = ends.map(|(of, end)| CertificateLine {
-        of,
-        expires: rfc3339(end),
-        seconds_left: match end.duration_since(now) {
-            Ok(left) => seconds(left),
-            Err(since) => -seconds(since.duration()),
-        },
-    });
-    lines.collect()
 }

@@ -1,6 +1,6 @@
 // Reads /status and /metrics every few seconds and draws them. Nothing that the gateway says becomes markup: all of it
 // goes through `textContent`.
-const EVERY = 3000, PATIENCE = 8000, WINDOW = 60e3, LISTED = 12;
+const EVERY = 3000, PATIENCE = 8000, WINDOW = 60e3, LISTED = 12, FIRST = 10;
 const $ = (id) => document.getElementById(id);
 let token = sessionStorage.getItem("admin-token"), samples = [], answered = null, timer = null, asking = false;
 
@@ -79,7 +79,7 @@ function tiles(now, seen, status) {
     tile("Latency", latency(p99), "p99", `p50 ${latency(p50)} · p95 ${latency(p95)}`),
     tile("In flight", count(load.in_flight), `of ${count(load.in_flight_limit)}`, `${count(load.connections)} of ${count(load.connections_limit)} connections`, full(load.in_flight, load.in_flight_limit) || full(load.connections, load.connections_limit)),
     tile("Turned away", count(none(refused) ? null : refused + shed), "/s", `denied ${count(refused)} · shed ${count(shed)}`, shed ? "warn" : ""),
-    tile("Batches", count(open), "open", hazards ? `${count(hazards)} wait for a person` : "no hazard", hazards ? "bad" : ""));
+    tile("Batches", count(open), "open", hazards ? `${count(hazards)} wait${hazards > 1 ? "" : "s"} for a person` : "no hazard", hazards ? "bad" : ""));
 }
 
 const name_of = (names) => names.length ? names.join("$") : "(everything else)";
@@ -145,16 +145,26 @@ function batches({ batches: open, more_batches: more, batches_unknown: unknown }
   put("batches", table([["tables", "wide"], ["state", "s"], ["begun", "s"], ["by", "s"], ["waits for", "wide"]], rows), more ? el("p", { class: "faint more" }, `and ${more} more`) : "");
 }
 
+// The lists of which all lines are shown.
+const whole = new Set();
+for (const id of ["failed", "refused"]) $(`${id}-more`).addEventListener("click", () => { whole.add(id); turn(); });
+
 function failures(id, lines, none_text) {
+  $(`${id}-more`).hidden = whole.has(id) || lines.length <= FIRST;
   if (!lines.length) return put(id, empty(none_text));
-  const rows = lines.map((one) => [
+  const rows = lines.slice(0, whole.has(id) ? lines.length : FIRST).map((one) => [
     [clock(one.at), sub(new Date(one.at).toLocaleDateString("sv-SE"))],
     { level: one.status >= 500 ? "bad" : "warn", text: one.status || NOTHING },
     [el("code", null, one.operation), one.name ? sub(el("code", null, one.name)) : null],
-    one.catalog || NOTHING,
+    one.catalog || "no catalog",
     [one.cause, one.count > 1 ? el("b", null, ` ${one.count} times`) : null, one.subject ? sub(`caller ${one.subject}${one.issuer ? ` of ${one.issuer}` : ""}`) : null, sub("request ", el("code", null, one.id))],
   ]);
   put(id, table([["time", "s"], ["status", "s"], ["operation", "s"], ["catalog", "s"], ["cause", "wide"]], rows));
+}
+
+function callers({ callers: all }) {
+  const rows = all.map(({ subject, issuer, percent }) => [subject || "anonymous", issuer || NOTHING, `${percent.toFixed(1)} %`]);
+  put("callers", rows.length ? table([["caller", "wide"], ["issuer", "wide"], ["share", "n"]], rows) : empty("Not known: there were few requests, or `telemetry.access_log` is off."));
 }
 
 // Gateways that share a log. One that is silent for half of its lease is marked.
@@ -237,6 +247,7 @@ function draw(now, status) {
   failures("failed", status.failed, "None since the start.");
   failures("refused", status.refused, "None since the start.");
   operations(now, seen);
+  callers(status);
   gateways(status.gateways);
   keys(status);
   certificates(status);

@@ -64,6 +64,7 @@ fn words(report: &StatusReport, admin: &str) -> String {
         "REFUSED REQUESTS, THE LAST ONES",
         &report.refused,
     );
+    callers(&mut said, report);
     issuers(&mut said, report);
     certificates(&mut said, report);
     said.trim_end().to_owned()
@@ -240,6 +241,25 @@ fn failures(said: &mut String, title: &str, lines: &[FailureLine]) {
             lines.len() - FAILURES
         );
     }
+}
+
+fn callers(said: &mut String, report: &StatusReport) {
+    if report.callers.is_empty() {
+        return;
+    }
+    let mut rows = vec![["CALLER", "ISSUER", "SHARE OF THE REQUESTS"].map(String::from)];
+    rows.extend(report.callers.iter().map(|caller| {
+        let subject = match &*caller.subject {
+            "" => "anonymous".to_owned(),
+            subject => plain(subject),
+        };
+        [
+            subject,
+            plain(&caller.issuer),
+            format!("{:.1} %", caller.percent),
+        ]
+    }));
+    section(said, "BUSIEST CALLERS, ESTIMATED", &rows);
 }
 
 fn issuers(said: &mut String, report: &StatusReport) {

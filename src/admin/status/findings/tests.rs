@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 use serde_json::json;
 
-use super::super::report::{CertificateLine, FailureLine, IssuerLine};
+use super::super::report::{BatchLine, CertificateLine, FailureLine, IssuerLine};
 use super::*;
 use crate::admin::backends::{AddressState, MountState};
+use crate::admin::gateways::GatewayList;
+use crate::metrics::BatchState;
 
 const ID: &str = "0190b0a0-0000-7000-8000-000000000000";
 
