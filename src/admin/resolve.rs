@@ -66,7 +66,10 @@ async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<P
     };
     match batches.resolve(id, decision, by).await {
         Ok(()) => {
-            let taken = json!({ "id": id, "decision": word, "who": who, "why": why });
+            let now = format!(
+                "the decision is recorded, and the gateway carries it out; what is left of the batch is at /batches/{id}"
+            );
+            let taken = json!({ "id": id, "decision": word, "who": who, "why": why, "now": now });
             Ok(Page::json(StatusCode::OK, &taken))
         }
         Err(ResolveError::Unknown(_)) => Err(unknown(batches, id).await),

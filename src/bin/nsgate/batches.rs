@@ -69,15 +69,19 @@ async fn became(
     before: Option<BatchDetail>,
 ) -> Result<String, Problem> {
     let (id, decision) = (&*resolve.id, decision(resolve));
-    let holds = |now: &str| match &before {
-        Some(before) => format!("{now}\n{}", outcome::what_holds(before, decision)),
+    let holds = |now: &str, is_watched| match &before {
+        Some(before) => {
+            let holds = outcome::what_holds(before, decision, is_watched);
+            format!("{now}\n{holds}")
+        }
         None => now.to_owned(),
     };
     let mut looks = 0;
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
             Err(Problem::Unknown(over)) => {
-                return Ok(holds(&format!("decision carried out: {over}")));
+                let now = format!("decision carried out: {over}");
+                return Ok(holds(&now, false));
             }
             said => said?,
         };
@@ -85,7 +89,7 @@ async fn became(
         // Its tables are free, and the gateway only watches for what may still arrive.
         if batch.state == BatchState::Watching {
             let now = format!("decision carried out: batch {id} needs nothing more");
-            return Ok(holds(&now));
+            return Ok(holds(&now, true));
         }
         // It was checked again, and nothing has changed.
         let waits_again = batch.state == BatchState::Hazard;

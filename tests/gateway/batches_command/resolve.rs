@@ -95,6 +95,13 @@ async fn a_hazard_that_is_kept_becomes_visible_and_its_table_free() {
         let why = "a backfill of ours built on it";
         let said = printed(&world, &["resolve", &id, "--commit", "--why", why]).await;
         assert!(said.starts_with("decision carried out"), "{said}");
+        for holds in [
+            "west$t1 in west: version 2 is kept, and readers see it",
+            "east$t1 in east: version 2 is rolled back",
+            "its tables are unlocked",
+        ] {
+            assert!(said.contains(holds), "`{holds}` is not in\n{said}");
+        }
         assert_over(&world, &id, "kept").await;
         assert_eq!(visible(&world, "west").await, [1, 2, 3]);
         assert_eq!(visible(&world, "east").await, [1]);

@@ -10,7 +10,8 @@ use nsgate::metrics::BatchState;
 use super::words::plain;
 
 /// Returns a line for each change of the batch, as it is after the decision. `before` is the batch as it waited.
-pub(super) fn what_holds(before: &BatchDetail, decision: Decision) -> String {
+/// `is_watched` is true if requests that it sent may still arrive.
+pub(super) fn what_holds(before: &BatchDetail, decision: Decision, is_watched: bool) -> String {
     let mut said = String::new();
     for detail in &before.entries {
         let entry = &detail.entry;
@@ -22,7 +23,9 @@ pub(super) fn what_holds(before: &BatchDetail, decision: Decision) -> String {
         let now = now(entry, before.state, decision);
         let _ = writeln!(said, "  {table} in {backend}: {} {now}", plain(&change));
     }
-    if before.state != BatchState::Stranded {
+    if is_watched {
+        said.push_str("  its tables are unlocked; for some minutes they accept only writes that name their version\n");
+    } else if before.state != BatchState::Stranded {
         said.push_str("  its tables are unlocked: writers may go on\n");
     }
     said.trim_end().to_owned()
@@ -33,9 +36,7 @@ fn now(entry: &OpenEntry, state: BatchState, decision: Decision) -> &'static str
     let waited = entry.hazard.is_some();
     match (decision, state) {
         (Decision::Commit, BatchState::Hazard) if waited => "is kept, and readers see it",
-        (Decision::Abort, BatchState::Hazard) if waited => {
-            "is deleted, unless something was built on it meanwhile"
-        }
+        (Decision::Abort, BatchState::Hazard) if waited => "is deleted",
         (_, BatchState::Hazard) | (Decision::Abort, _) => "is rolled back",
         (Decision::Commit, BatchState::Committed) => {
             "is done as far as the catalog did it; what could not be removed is kept, and readers see it"
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_kept_hazard_is_told_apart_from_what_was_rolled_back() {
-        let said = what_holds(&batch("hazard"), Decision::Commit);
+        let said = what_holds(&batch("hazard"), Decision::Commit, false);
         let expected = "  prod$orders in lake: version 7 is kept, and readers see it\n  \
                         prod$items in lake: version 7 is rolled back\n  \
                         its tables are unlocked: writers may go on";
@@ -79,12 +80,16 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_hazard_is_told_with_its_condition() {
-        let said = what_holds(&batch("hazard"), Decision::Abort);
-        assert!(said.contains("version 7 is deleted, unless"), "{said}");
-        let said = what_holds(&batch("undecided"), Decision::Abort);
+    fn a_deleted_hazard_is_told_apart_from_a_batch_that_was_given_up() {
+        let said = what_holds(&batch("hazard"), Decision::Abort, true);
+        assert!(
+            said.contains("prod$orders in lake: version 7 is deleted"),
+            "{said}"
+        );
+        assert!(said.contains("writes that name their version"), "{said}");
+        let said = what_holds(&batch("undecided"), Decision::Abort, false);
         assert_eq!(said.matches("is rolled back").count(), 2, "{said}");
-        let said = what_holds(&batch("stranded"), Decision::Commit);
+        let said = what_holds(&batch("stranded"), Decision::Commit, false);
         assert!(!said.contains("unlocked"), "{said}");
     }
 }
