@@ -282,7 +282,8 @@ fn admin(
         reloads: Arc::clone(reloads),
         peers: in_use.lasting.peers.clone(),
         history: History::default(),
-        config_file: path.to_owned(),
+        // A command with it works in any folder.
+        config_file: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
     })
 }
 

@@ -1,6 +1,7 @@
 //! A certificate authority of the test's own, the identities that it signs, and clients that trust it.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
@@ -59,13 +60,14 @@ impl Authority {
 
     /// Makes a certificate for a host name that has expired.
     pub fn expired(&self, name: &str) -> Identity {
-        self.until(name, (2020, 1, 1))
+        self.until(name, UNIX_EPOCH + Duration::from_secs(1_577_836_800))
     }
 
-    /// Makes a certificate for a host name that expires at the beginning of a day: year, month and day.
-    pub fn until(&self, name: &str, (year, month, day): (i32, u8, u8)) -> Identity {
+    /// Makes a certificate for a host name that expires at this time.
+    pub fn until(&self, name: &str, end: SystemTime) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.not_after = rcgen::date_time_ymd(year, month, day);
+        let since = end.duration_since(UNIX_EPOCH).unwrap();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since;
         self.sign(&params)
     }
 
