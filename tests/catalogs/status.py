@@ -78,7 +78,7 @@ def look(browser, axe, admin, token, folder, traffic):
     traffic.start()
     time.sleep(float(os.environ.get("NSGATE_LOOK_SECONDS", "4")))
     browser.wait("document.querySelector('#operations td') !== null")
-    browser.wait("document.querySelector('#failed td') && document.querySelector('#refused td')")
+    browser.wait("document.querySelector('#failed td') !== null && document.querySelector('#refused td') !== null")
     for part in ("tiles", "catalogs", "operations", "batches", "keys", "configuration", "state", "version", "updated", "findings",
                  "failed", "refused", "certificates", "process"):
         seen[part] = browser.text(f"#{part}")
