@@ -127,10 +127,6 @@ fn names(identifier: &Identifier) -> Vec<String> {
     identifier.names().map(str::to_owned).collect()
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

@@ -59,7 +59,10 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
     says("failed", &["503", "list_namespaces", "lake", "request"]);
     says("refused", &["401", "times"]);
     says("certificates", &["no TLS is configured"]);
-    says("process", &["memory", "MiB", "processor time", "open files"]);
+    says(
+        "process",
+        &["memory", "MiB", "processor time", "open files"],
+    );
     says("version", &[env!("CARGO_PKG_VERSION")]);
     says(
         "tiles",
