@@ -257,6 +257,9 @@ async fn serve(
     if let Some(spans) = &in_use.snapshot().spans {
         spans.flush();
     }
+    if let Some(audit) = &in_use.lasting.audit {
+        audit.flush();
+    }
     ended
 }
 
@@ -274,6 +277,7 @@ fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reload
         current: in_use.shown(),
         reloads: Arc::clone(reloads),
         peers: in_use.lasting.peers.clone(),
+        audit: in_use.lasting.audit.clone(),
     })
 }
 

@@ -6,6 +6,7 @@
 //! more.
 
 pub mod caller;
+pub mod change;
 pub mod context;
 mod head;
 pub mod origin;
@@ -22,11 +23,13 @@ use http::{Request, StatusCode};
 
 use crate::body::{Body, End, Meter, Side};
 use crate::error::code::Code;
+use crate::error::denied_by::DeniedBy;
 use crate::metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
+use change::TableChange;
 pub use head::RequestHead;
 use waits::WaitClock;
 
@@ -47,8 +50,8 @@ pub struct RequestRecord {
     share: AtomicU16,
     /// The name in the path.
     name: OnceLock<Identifier>,
-    /// The tables that a batch changes.
-    tables: OnceLock<Box<[Identifier]>>,
+    /// The tables that it changes, if more is known of them than the name in the path.
+    changes: OnceLock<Arc<[TableChange]>>,
     /// The id of the batch, which is its transaction.
     transaction: OnceLock<String>,
     mount: OnceLock<Identifier>,
@@ -59,6 +62,14 @@ pub struct RequestRecord {
     context: Mutex<Vec<(String, String)>>,
     /// The refusal or failure of the gateway itself: the contract's code, and a word for the log.
     failure: OnceLock<(Code, Option<&'static str>)>,
+    /// The rule that denied it.
+    rule: OnceLock<Box<DeniedBy>>,
+    /// The status of the catalog's answer to a change; 0 until there is one.
+    settled: AtomicU16,
+    /// True if it has joined a batch that an earlier request began.
+    repeats: AtomicBool,
+    /// True once the audit log has its line.
+    audited: AtomicBool,
     /// The status; 0 until there is a response.
     status: AtomicU16,
     /// The age at which the response began.
@@ -100,7 +111,7 @@ impl RequestRecord {
             served: AtomicBool::new(false),
             share: AtomicU16::new(0),
             name: OnceLock::new(),
-            tables: OnceLock::new(),
+            changes: OnceLock::new(),
             transaction: OnceLock::new(),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
@@ -108,6 +119,10 @@ impl RequestRecord {
             passed_on_to: OnceLock::new(),
             context: Mutex::default(),
             failure: OnceLock::new(),
+            rule: OnceLock::new(),
+            settled: AtomicU16::new(0),
+            repeats: AtomicBool::new(false),
+            audited: AtomicBool::new(false),
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
             waits: WaitClock::default(),
@@ -141,11 +156,33 @@ impl RequestRecord {
         }
     }
 
-    /// Notes the tables that a batch changes, in the order of its entries.
-    pub fn changes<'a>(&self, tables: impl IntoIterator<Item = &'a Identifier>) {
+    /// Notes the tables that it changes; those of a batch in the order of its entries.
+    pub fn changes(&self, changes: impl IntoIterator<Item = TableChange>) {
         if self.is_observed() {
-            let _ = self.tables.set(tables.into_iter().cloned().collect());
+            let _ = self.changes.set(changes.into_iter().collect());
         }
+    }
+
+    /// Notes the rule that denied it.
+    pub fn denied_by(&self, rule: &DeniedBy) {
+        if self.is_observed() {
+            let _ = self.rule.set(Box::new(rule.clone()));
+        }
+    }
+
+    /// Notes the status of the catalog's answer to a change. Its client may be gone.
+    pub fn settled(&self, status: StatusCode) {
+        self.settled.store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// Notes that it has joined a batch that an earlier request began.
+    pub fn repeats(&self) {
+        self.repeats.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the audit log has its line. Returns false if that was noted before.
+    pub fn audited(&self) -> bool {
+        !self.audited.swap(true, Ordering::Relaxed)
     }
 
     /// Notes the id of the batch, which is its transaction.
@@ -256,9 +293,30 @@ impl RequestRecord {
         self.name.get()
     }
 
-    /// The tables that a batch changes, in the order of its entries; empty for other requests.
-    pub fn tables(&self) -> &[Identifier] {
-        self.tables.get().map_or(&[], |tables| tables)
+    /// The tables that it changes, if more is known of them than the name in the path; those of a batch in the order of
+    /// its entries.
+    pub fn changed(&self) -> &[TableChange] {
+        self.changes.get().map_or(&[], |changes| changes)
+    }
+
+    /// The same as [`changed`](Self::changed), to keep; `None` if nothing was noted.
+    pub fn shared_changes(&self) -> Option<&Arc<[TableChange]>> {
+        self.changes.get()
+    }
+
+    /// The rule that denied it; `None` if none did.
+    pub fn rule(&self) -> Option<&DeniedBy> {
+        self.rule.get().map(|rule| &**rule)
+    }
+
+    /// The status of the catalog's answer to a change; `None` if there was none.
+    pub fn settled_with(&self) -> Option<u16> {
+        Some(self.settled.load(Ordering::Relaxed)).filter(|status| *status != 0)
+    }
+
+    /// True if it has joined a batch that an earlier request began.
+    pub fn is_repeat(&self) -> bool {
+        self.repeats.load(Ordering::Relaxed)
     }
 
     /// The id of the batch; `None` for other requests, and until the batch begins.
@@ -338,7 +396,7 @@ impl RequestRecord {
     }
 
     /// True if an observer needs more than the counters.
-    fn is_observed(&self) -> bool {
+    pub fn is_observed(&self) -> bool {
         self.head().is_some_and(|head| head.is_observed)
     }
 
@@ -364,6 +422,13 @@ impl Drop for RequestRecord {
 impl FromIterator<Arc<dyn CompletionObserver>> for CompletionObservers {
     fn from_iter<W: IntoIterator<Item = Arc<dyn CompletionObserver>>>(watchers: W) -> Self {
         Self(watchers.into_iter().collect())
+    }
+}
+
+impl CatalogWait {
+    /// Notes the status of the catalog's answer to a change.
+    pub fn settled(&self, status: StatusCode) {
+        self.0.settled(status);
     }
 }
 

@@ -46,7 +46,8 @@ fn main() -> ExitCode {
         return refuse("valgrind is needed, and not installed");
     }
     let keys = case::Keys::new();
-    let mut program = Program::start(&keys.set());
+    let mut program = Program::start(&keys.set(), "");
+    let mut audited = None;
     let cases = case::all(&keys);
     if let Some(unknown) = names
         .iter()
@@ -63,7 +64,12 @@ fn main() -> ExitCode {
         if !names.is_empty() && names.iter().all(|name| *name != case.name) {
             continue;
         }
-        let count = measure(&mut program, &mut case);
+        let program = if case.is_audited {
+            audited.get_or_insert_with(|| Program::start(&keys.set(), ", audit: audit.log"))
+        } else {
+            &mut program
+        };
+        let count = measure(program, &mut case);
         let verdict = recorded.judge(case.name, count);
         println!("{}", recorded.line(case.name, count, &verdict));
         if let Verdict::Grew(what) = verdict {

@@ -56,6 +56,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
         })),
         reloads: Reloads::new().0,
         peers: None,
+        audit: None,
     })
 }
 
