@@ -5,6 +5,7 @@
 //! exactly once: when the response's body has ended, or when the record is dropped because no response can come any
 //! more.
 
+mod audited;
 pub mod caller;
 pub mod change;
 pub mod context;
@@ -156,35 +157,6 @@ impl RequestRecord {
         }
     }
 
-    /// Notes the tables that it changes; those of a batch in the order of its entries.
-    pub fn changes(&self, changes: impl IntoIterator<Item = TableChange>) {
-        if self.is_observed() {
-            let _ = self.changes.set(changes.into_iter().collect());
-        }
-    }
-
-    /// Notes the rule that denied it.
-    pub fn denied_by(&self, rule: &DeniedBy) {
-        if self.is_observed() {
-            let _ = self.rule.set(Box::new(rule.clone()));
-        }
-    }
-
-    /// Notes the status of the catalog's answer to a change. Its client may be gone.
-    pub fn settled(&self, status: StatusCode) {
-        self.settled.store(status.as_u16(), Ordering::Relaxed);
-    }
-
-    /// Notes that it has joined a batch that an earlier request began.
-    pub fn repeats(&self) {
-        self.repeats.store(true, Ordering::Relaxed);
-    }
-
-    /// Notes that the audit log has its line. Returns false if that was noted before.
-    pub fn audited(&self) -> bool {
-        !self.audited.swap(true, Ordering::Relaxed)
-    }
-
     /// Notes the id of the batch, which is its transaction.
     pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
         if self.is_observed() {
@@ -291,32 +263,6 @@ impl RequestRecord {
     /// The name in the path; `None` if there is none, or nobody asks.
     pub fn name(&self) -> Option<&Identifier> {
         self.name.get()
-    }
-
-    /// The tables that it changes, if more is known of them than the name in the path; those of a batch in the order of
-    /// its entries.
-    pub fn changed(&self) -> &[TableChange] {
-        self.changes.get().map_or(&[], |changes| changes)
-    }
-
-    /// The same as [`changed`](Self::changed), to keep; `None` if nothing was noted.
-    pub fn shared_changes(&self) -> Option<&Arc<[TableChange]>> {
-        self.changes.get()
-    }
-
-    /// The rule that denied it; `None` if none did.
-    pub fn rule(&self) -> Option<&DeniedBy> {
-        self.rule.get().map(|rule| &**rule)
-    }
-
-    /// The status of the catalog's answer to a change; `None` if there was none.
-    pub fn settled_with(&self) -> Option<u16> {
-        Some(self.settled.load(Ordering::Relaxed)).filter(|status| *status != 0)
-    }
-
-    /// True if it has joined a batch that an earlier request began.
-    pub fn is_repeat(&self) -> bool {
-        self.repeats.load(Ordering::Relaxed)
     }
 
     /// The id of the batch; `None` for other requests, and until the batch begins.

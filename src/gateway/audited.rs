@@ -1,6 +1,5 @@
 //! The changes of tables as the audit log names them.
 
-use std::borrow::BorrowMut;
 use std::sync::Arc;
 
 use http::Request;
@@ -90,8 +89,8 @@ pub(super) fn note_rename(request: &Request<Body>, id: &Identifier, new: &Identi
 }
 
 /// Notes the versions that the body of a change names, if the operation is about versions.
-pub(super) async fn note_named<R: BorrowMut<Request<Body>>>(
-    request: &mut R,
+pub(super) async fn note_named(
+    request: &mut Request<Body>,
     operation: Operation,
     id: &Identifier,
     limit: usize,
@@ -100,7 +99,6 @@ pub(super) async fn note_named<R: BorrowMut<Request<Body>>>(
         operation,
         Operation::BatchDeleteTableVersions | Operation::RestoreTable
     );
-    let request = request.borrow_mut();
     if !is_about_versions || !is_observed(request) {
         return Ok(());
     }

@@ -112,8 +112,7 @@ where
             versions::create(shared, backend, (id, there), whole).await?
         }
         Some(ForwardMode::Changing) => {
-            audited::note_named(&mut whole, operation, id, shared.json_body).await?;
-            let request = whole.borrow_mut();
+            audited::note_named(request, operation, id, shared.json_body).await?;
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
             }

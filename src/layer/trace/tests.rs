@@ -8,13 +8,13 @@ use serde_json::Value;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::request::change::TableChange;
 use crate::config::LogFormat;
 use crate::error::code::Code;
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::{Identity, Principal};
+use crate::request::change::TableChange;
 use crate::telemetry::Log;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
