@@ -381,7 +381,10 @@ async fn decisions_of_operators_are_written_with_their_reason_and_reloads_with_t
     );
     assert_eq!(refused["outcome"], "refused");
     assert!(
-        refused["reason"].as_str().unwrap().contains("listen"),
+        refused["reason"]
+            .as_str()
+            .unwrap()
+            .contains("auth: is missing"),
         "{refused}"
     );
 }
