@@ -21,8 +21,6 @@ pub struct Case {
     pub name: &'static str,
     /// The number of requests in a row that are counted.
     pub requests: u64,
-    /// True if the gateway writes an audit log.
-    pub is_audited: bool,
     status: &'static str,
     asked: u64,
     /// Returns the request with that number.
@@ -108,7 +106,6 @@ pub fn all(keys: &Keys) -> Vec<Case> {
     let (batch, arrow) = (with.clone(), with);
     let (one, two, three) = (warm.clone(), warm.clone(), warm);
     let stream = vec![b'a'; 64 << 10];
-    let (audited, audited_stream) = (arrow.clone(), stream.clone());
     vec![
         case("describe", 100, "200", move |_| describe("prod", &one)),
         case("re-rooted", 100, "200", move |_| describe("moved", &two)),
@@ -143,16 +140,6 @@ pub fn all(keys: &Keys) -> Vec<Case> {
                 &stream,
             )
         }),
-        Case {
-            is_audited: true,
-            ..case("64 KiB, audited", 50, "200", move |_| {
-                audited(
-                    "/v1/table/prod%24t1/insert?mode=append".to_owned(),
-                    ARROW,
-                    &audited_stream,
-                )
-            })
-        },
     ]
 }
 
@@ -165,7 +152,6 @@ fn case(
     Case {
         name,
         requests,
-        is_audited: false,
         status,
         asked: 0,
         request: Box::new(request),

@@ -46,8 +46,7 @@ fn main() -> ExitCode {
         return refuse("valgrind is needed, and not installed");
     }
     let keys = case::Keys::new();
-    let mut program = Program::start(&keys.set(), "");
-    let mut audited = None;
+    let mut program = Program::start(&keys.set());
     let cases = case::all(&keys);
     if let Some(unknown) = names
         .iter()
@@ -64,12 +63,7 @@ fn main() -> ExitCode {
         if !names.is_empty() && names.iter().all(|name| *name != case.name) {
             continue;
         }
-        let program = if case.is_audited {
-            audited.get_or_insert_with(|| Program::start(&keys.set(), ", audit: audit.log"))
-        } else {
-            &mut program
-        };
-        let count = measure(program, &mut case);
+        let count = measure(&mut program, &mut case);
         let verdict = recorded.judge(case.name, count);
         println!("{}", recorded.line(case.name, count, &verdict));
         if let Verdict::Grew(what) = verdict {

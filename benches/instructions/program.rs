@@ -32,16 +32,15 @@ pub struct Program {
 
 impl Program {
     /// Starts a gateway with two mounts of one catalog, one of them under another name there, and one
-    /// mount of another catalog. `telemetry` are further keys of that section.
-    pub fn start(keys: &str, telemetry: &str) -> Self {
+    /// mount of another catalog.
+    pub fn start(keys: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("keys.json"), keys).unwrap();
         let (near, far) = (catalog::serve(), catalog::serve());
         let yaml = CONFIGURATION
             .replace("ISSUER", case::ISSUER)
             .replace("NEAR", &near.to_string())
-            .replace("FAR", &far.to_string())
-            .replace("MORE", telemetry);
+            .replace("FAR", &far.to_string());
         fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
         let program = std::env::var("NSGATE_BIN");
         let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
@@ -162,5 +161,5 @@ mounts:
   - { namespace: [moved], backend: near, backend_namespace: [prod] }
   - { namespace: [far], backend: far }
 batch: { log: batches.redb, prepare_timeout: 10m, lock_timeout: 10m }
-telemetry: { access_log: falseMORE }
+telemetry: { access_log: false }
 "#;
