@@ -45,6 +45,8 @@ use crate::error::code::Code;
 use crate::gateway::RoutingSnapshot;
 use crate::layer::share::PeerClient;
 use crate::metrics::Metrics;
+use crate::request::context::RequestContext;
+use crate::telemetry::audit::{Audit, AuditRecord, Who};
 
 const JSON: &str = "application/json";
 /// The text exposition format of Prometheus.
@@ -68,6 +70,8 @@ pub struct AdminState {
     pub history: History,
     /// The configuration file.
     pub config_file: PathBuf,
+    /// The audit log; `None` if there is none.
+    pub audit: Option<Audit>,
 }
 
 /// The parts of the active configuration that the pages show.
@@ -96,6 +100,11 @@ struct Page {
     headers: Option<&'static HeaderMap>,
 }
 
+/// Returns the caller of a page for the audit log: operators are known by their address and certificate.
+fn who(request: &Request<Body>) -> Who {
+    Who::at(RequestContext::of(request.extensions()).peer.as_ref())
+}
+
 impl Admin {
     /// Creates the service that shows `shown`.
     pub fn new(shown: AdminState) -> Self {
@@ -121,6 +130,12 @@ impl Admin {
         let open = open || path.starts_with("/alerts/");
         let reads = [Method::GET, Method::HEAD].contains(request.method());
         if !open && !self.may_see(request.headers(), reads) {
+            if let Some(audit) = &shown.audit {
+                audit.write(AuditRecord::admin_refused(
+                    StatusCode::UNAUTHORIZED,
+                    who(&request),
+                ));
+            }
             let words = "the admin token is missing or wrong";
             let page = Problem::new(Code::Unauthenticated, words).at(path);
             let mut response = page.into_response();
@@ -153,10 +168,11 @@ impl Admin {
         let path = request.uri().path();
         if let Some(id) = resolve::batch_of(path) {
             let id = id.to_owned();
-            return resolve::resolve(&shown.batches, &id, request).await;
+            return resolve::resolve(shown, &id, request).await;
         }
         if path == "/reload" {
-            return reload::reload(&shown.reloads, request.method()).await;
+            let (method, who) = (request.method().clone(), who(&request));
+            return reload::reload(shown, &method, who).await;
         }
         let page = match path {
             "/" => status::page(),

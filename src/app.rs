@@ -259,6 +259,9 @@ async fn serve(
     if let Some(spans) = &in_use.snapshot().spans {
         spans.flush();
     }
+    if let Some(audit) = &in_use.lasting.audit {
+        audit.flush();
+    }
     ended
 }
 
@@ -284,6 +287,7 @@ fn admin(
         history: History::default(),
         // A command with it works in any folder.
         config_file: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        audit: in_use.lasting.audit.clone(),
     })
 }
 

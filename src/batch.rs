@@ -48,6 +48,7 @@ use crate::config::BatchConfig;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics;
+use crate::telemetry::audit::Audit;
 use locks::LockError;
 use log::{BatchId, Log, LogError};
 use step::Decision;
@@ -138,6 +139,11 @@ impl Batches {
             without_rename: DashSet::new(),
             identities: Identities::default(),
         }
+    }
+
+    /// Writes the decisions about batches to `audit`, too.
+    pub fn audited_in(&self, audit: Audit) {
+        let _ = self.coordinator.audit.set(audit);
     }
 
     /// Replaces the settings for batches that begin from now on. The log stays where it is.

@@ -35,7 +35,7 @@ pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
 pub use mount::{Access, AuthorizationRule, Mount, Unlisted};
 pub use secret::Secret;
-pub use telemetry::{Histograms, LogFormat, LogLevel, Telemetry};
+pub use telemetry::{AuditTarget, Histograms, LogFormat, LogLevel, Telemetry};
 
 use keys::{Keys as Table, Section};
 use kind::{backend_name, list, map, maybe, shaped, table};

@@ -5,6 +5,7 @@
 
 pub mod cause;
 pub mod code;
+pub mod denied_by;
 pub mod facts;
 pub mod retry_after;
 
@@ -14,6 +15,7 @@ use http::header::{ALLOW, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::error::code::Code;
+use crate::error::denied_by::DeniedBy;
 use crate::error::facts::ErrorFacts;
 use crate::error::retry_after::RetryAfter;
 
@@ -27,6 +29,7 @@ struct Parts {
     code: Code,
     status: StatusCode,
     reason: Option<&'static str>,
+    denied_by: Option<Box<DeniedBy>>,
     message: String,
     detail: Option<String>,
     transaction: Option<String>,
@@ -44,6 +47,7 @@ impl Error {
             code,
             status: code.status(),
             reason: None,
+            denied_by: None,
             message: message.into(),
             detail: None,
             transaction: None,
@@ -81,6 +85,13 @@ impl Error {
     #[must_use]
     pub fn because(mut self, reason: &'static str) -> Self {
         self.0.reason = Some(reason);
+        self
+    }
+
+    /// Names the rule that denied the request, for the audit log. The caller is not told.
+    #[must_use]
+    pub fn denied_by(mut self, rule: DeniedBy) -> Self {
+        self.0.denied_by = Some(Box::new(rule));
         self
     }
 
@@ -170,6 +181,11 @@ impl Error {
     /// The reason for the log; `None` if none was set.
     pub fn reason(&self) -> Option<&'static str> {
         self.0.reason
+    }
+
+    /// The rule that denied the request; `None` if it was no rule.
+    pub fn rule(&self) -> Option<&DeniedBy> {
+        self.0.denied_by.as_deref()
     }
 
     /// The message for the caller.

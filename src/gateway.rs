@@ -2,6 +2,7 @@
 //!
 //! The facts that the layers learned arrive with the request, in its [`RequestContext`].
 
+mod audited;
 mod bulkhead;
 mod catalog_scope;
 mod commit;

@@ -6,6 +6,7 @@
 //!
 //! A [`guard::Guard`] is a layer that inspects a request and admits or refuses it, as most layers do.
 
+pub mod audit;
 pub mod authenticate;
 pub mod authorize;
 pub mod context;

@@ -4,6 +4,7 @@
 //! resolved once and kept by the thread that counts, so that counting costs no look-up by string and no contention
 //! between cores.
 
+mod audit;
 mod auth;
 mod backend;
 mod batch;
@@ -25,6 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 
+pub use audit::Audit;
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
@@ -107,6 +109,11 @@ impl Metrics {
     /// Returns the handle for authentication and its keys.
     pub fn auth(&self) -> &Auth {
         &self.auth
+    }
+
+    /// Returns the handle for the audit log.
+    pub fn audit(&self) -> Audit {
+        Audit::new(&self.families)
     }
 
     /// Returns the handle for the coordinator of batches.

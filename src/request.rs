@@ -5,7 +5,9 @@
 //! exactly once: when the response's body has ended, or when the record is dropped because no response can come any
 //! more.
 
+mod audited;
 pub mod caller;
+pub mod change;
 pub mod context;
 mod head;
 pub mod origin;
@@ -22,11 +24,13 @@ use http::{Request, StatusCode};
 
 use crate::body::{Body, End, Meter, Side};
 use crate::error::code::Code;
+use crate::error::denied_by::DeniedBy;
 use crate::metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
+use change::TableChange;
 pub use head::RequestHead;
 use waits::WaitClock;
 
@@ -47,8 +51,8 @@ pub struct RequestRecord {
     share: AtomicU16,
     /// The name in the path.
     name: OnceLock<Identifier>,
-    /// The tables that a batch changes.
-    tables: OnceLock<Box<[Identifier]>>,
+    /// The tables that it changes, if more is known of them than the name in the path.
+    changes: OnceLock<Arc<[TableChange]>>,
     /// The id of the batch, which is its transaction.
     transaction: OnceLock<String>,
     mount: OnceLock<Identifier>,
@@ -61,6 +65,14 @@ pub struct RequestRecord {
     failure: OnceLock<(Code, Option<&'static str>)>,
     /// The cause of that in words, for operators.
     cause: OnceLock<Box<str>>,
+    /// The rule that denied it.
+    rule: OnceLock<Box<DeniedBy>>,
+    /// The status of the catalog's answer to a change; 0 until there is one.
+    settled: AtomicU16,
+    /// True if it has joined a batch that an earlier request began.
+    repeats: AtomicBool,
+    /// True once the audit log has its line.
+    audited: AtomicBool,
     /// The status; 0 until there is a response.
     status: AtomicU16,
     /// The age at which the response began.
@@ -102,7 +114,7 @@ impl RequestRecord {
             served: AtomicBool::new(false),
             share: AtomicU16::new(0),
             name: OnceLock::new(),
-            tables: OnceLock::new(),
+            changes: OnceLock::new(),
             transaction: OnceLock::new(),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
@@ -111,6 +123,10 @@ impl RequestRecord {
             context: Mutex::default(),
             failure: OnceLock::new(),
             cause: OnceLock::new(),
+            rule: OnceLock::new(),
+            settled: AtomicU16::new(0),
+            repeats: AtomicBool::new(false),
+            audited: AtomicBool::new(false),
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
             waits: WaitClock::default(),
@@ -141,13 +157,6 @@ impl RequestRecord {
     pub fn named(&self, name: &Identifier) {
         if self.is_observed() {
             let _ = self.name.set(name.clone());
-        }
-    }
-
-    /// Notes the tables that a batch changes, in the order of its entries.
-    pub fn changes<'a>(&self, tables: impl IntoIterator<Item = &'a Identifier>) {
-        if self.is_observed() {
-            let _ = self.tables.set(tables.into_iter().cloned().collect());
         }
     }
 
@@ -269,11 +278,6 @@ impl RequestRecord {
         self.name.get()
     }
 
-    /// The tables that a batch changes, in the order of its entries; empty for other requests.
-    pub fn tables(&self) -> &[Identifier] {
-        self.tables.get().map_or(&[], |tables| tables)
-    }
-
     /// The id of the batch; `None` for other requests, and until the batch begins.
     pub fn transaction(&self) -> Option<&str> {
         self.transaction.get().map(String::as_str)
@@ -351,7 +355,7 @@ impl RequestRecord {
     }
 
     /// True if an observer needs more than the counters.
-    fn is_observed(&self) -> bool {
+    pub fn is_observed(&self) -> bool {
         self.head().is_some_and(|head| head.is_observed)
     }
 
@@ -377,6 +381,13 @@ impl Drop for RequestRecord {
 impl FromIterator<Arc<dyn CompletionObserver>> for CompletionObservers {
     fn from_iter<W: IntoIterator<Item = Arc<dyn CompletionObserver>>>(watchers: W) -> Self {
         Self(watchers.into_iter().collect())
+    }
+}
+
+impl CatalogWait {
+    /// Notes the status of the catalog's answer to a change.
+    pub fn settled(&self, status: StatusCode) {
+        self.0.settled(status);
     }
 }
 

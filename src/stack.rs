@@ -9,6 +9,7 @@ use tower::ServiceBuilder;
 use crate::auth::access::Rules;
 
 use crate::gateway::Gateway;
+use crate::layer::audit::{AuditLayer, Audited};
 use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use crate::layer::authorize::{Authorize, AuthorizeLayer};
 use crate::layer::context::{TakeContext, TakeContextLayer};
@@ -22,11 +23,16 @@ use crate::layer::trace::access::AccessLog;
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::request::span::Recorder;
+use crate::telemetry::audit::Audit;
 pub use current::Current;
 
 /// The whole stack. It is a concrete type, so that no layer costs an allocation.
 pub type Stack = Trace<
-    Metrics<Rescue<Limits<Recognize<Share<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>,
+    Metrics<
+        Rescue<
+            Limits<Recognize<Share<Authenticate<Rate<TakeContext<Authorize<Audited<Gateway>>>>>>>>,
+        >,
+    >,
 >;
 
 /// The parts from which the layers are made.
@@ -35,6 +41,10 @@ pub struct Parts {
     pub requests: Arc<Requests>,
     /// The access log, with a line for each request; `None` if it is off.
     pub access_log: Option<AccessLog>,
+    /// The audit log; `None` if there is none.
+    pub audit: Option<Audit>,
+    /// True if changes need the audit log.
+    pub audit_required: bool,
     /// The receiver of each request's spans; `None` if there is none.
     pub spans: Option<Arc<dyn Recorder>>,
     /// The limits on requests that are served at a time.
@@ -55,10 +65,16 @@ pub struct Parts {
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let metrics = MetricsLayer::new(parts.requests);
     let places = Arc::clone(parts.limits.places());
+    let required = parts.audit.clone().filter(|_| parts.audit_required);
     let watchers = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
         // First, before anything can fail, so that every response carries the request's id.
-        .layer(TraceLayer::new(parts.access_log, parts.spans, watchers))
+        .layer(TraceLayer::new(
+            parts.access_log,
+            parts.audit,
+            parts.spans,
+            watchers,
+        ))
         // Outside of `rescue`, so that responses which the gateway itself makes are counted like any other.
         .layer(metrics)
         // Every layer further in may fail; no layer further out can.
@@ -76,7 +92,9 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RateLayer::new(parts.rates).sharing(places))
         // After authentication, because claims win over headers.
         .layer(parts.context)
-        // Last: a denial rests on everything known by now, and nothing of the denied request has been started.
+        // A denial rests on everything known by now, and nothing of the denied request has been started.
         .layer(AuthorizeLayer::new(parts.rules))
+        // Last: what was refused before has changed nothing, and needs no acknowledged line.
+        .layer(AuditLayer::new(required))
         .service(gateway)
 }

@@ -3,19 +3,17 @@
 //! Lines go through a bounded queue to a thread that writes them to standard error. If that is read too slowly, lines
 //! are lost and counted; a request is never held up.
 
+pub mod audit;
 mod level;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod spans;
 mod time;
+mod writer;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::panic::{self, PanicHookInfo};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
@@ -24,35 +22,22 @@ use tracing_subscriber::layer::SubscriberExt as _;
 pub use level::set_level;
 pub use spans::Spans;
 pub use time::rfc3339;
+pub use writer::Record;
+use writer::{Queue, Sink};
 
 use crate::config::{LogFormat, Telemetry};
 
-/// The most lines that wait to be written; further ones are lost.
-const QUEUE: usize = 8192;
-/// The number of bytes after which lines are written.
-const CHUNK: usize = 64 << 10;
 /// The time that a line may wait for others to be written with: waking the writer for each costs more than the line.
 const LINGER: Duration = Duration::from_millis(10);
-/// The longest time that the end of the program waits for the last lines.
-const FLUSH: Duration = Duration::from_secs(2);
 
 /// The log. Cheap to clone.
 #[derive(Clone)]
-pub struct Log {
-    queue: SyncSender<Entry>,
-    lost: Arc<AtomicU64>,
-}
+pub struct Log(Queue);
 
-/// A record that becomes a line on the log's own thread.
-pub trait Record: Send {
-    /// Appends the line, its end included.
-    fn write(&self, format: LogFormat, to: &mut Vec<u8>);
-}
-
-enum Entry {
-    Line(Vec<u8>),
-    Record(Box<dyn Record>),
-    Flush(SyncSender<()>),
+/// An output whose failures cannot be reported anywhere.
+struct Output<W> {
+    to: W,
+    format: LogFormat,
 }
 
 /// Starts the log and makes it the one that `tracing` events of this process go to.
@@ -109,48 +94,38 @@ pub fn past_log(format: LogFormat, level: Level, message: &str) -> String {
 impl Log {
     /// Creates a log that writes to `sink` from a thread of its own.
     pub fn to(sink: impl io::Write + Send + 'static, format: LogFormat) -> Self {
-        let (queue, entries) = sync_channel(QUEUE);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lost);
-        let writer = thread::Builder::new().name("log".to_owned());
-        if let Err(error) = writer.spawn(move || write(sink, format, &entries, &counter)) {
-            let _ = writeln!(
-                io::stderr(),
-                "cannot start the log writer, so there is no log: {error}"
-            );
-        }
-        Self { queue, lost }
+        Self(Queue::to("log", Output { to: sink, format }, format))
     }
 
     /// Queues a line, its end included.
     pub fn line(&self, line: Vec<u8>) {
-        self.queue(Entry::Line(line));
+        self.0.line(line);
     }
 
     /// Queues a record, which becomes a line later.
     pub fn record(&self, record: Box<dyn Record>) {
-        self.queue(Entry::Record(record));
-    }
-
-    fn queue(&self, entry: Entry) {
-        if self.queue.try_send(entry).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.0.record(record);
     }
 
     /// Waits, two seconds at most, until the lines so far are written.
     pub fn flush(&self) {
-        let (done, written) = sync_channel(1);
-        let until = Instant::now() + FLUSH;
-        let mut entry = Entry::Flush(done);
-        while let Err(refused) = self.queue.try_send(entry) {
-            match refused {
-                TrySendError::Full(back) if Instant::now() < until => entry = back,
-                _ => return,
-            }
-            thread::sleep(LINGER);
-        }
-        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.0.flush();
+    }
+}
+
+impl<W: io::Write + Send + 'static> Sink for Output<W> {
+    fn linger(&self) -> Duration {
+        LINGER
+    }
+
+    fn write(&mut self, lines: &[u8]) -> usize {
+        // A failure of standard error cannot be reported anywhere.
+        let _ = self.to.write_all(lines).and_then(|()| self.to.flush());
+        lines.len()
+    }
+
+    fn losses(&mut self, lost: u64) -> String {
+        losses(lost, self.format)
     }
 }
 
@@ -180,38 +155,6 @@ impl io::Write for Log {
     }
 }
 
-fn write(mut sink: impl io::Write, format: LogFormat, entries: &Receiver<Entry>, lost: &AtomicU64) {
-    let mut chunk = Vec::new();
-    let mut behind = false;
-    while let Ok(first) = entries.recv() {
-        if !behind && !matches!(first, Entry::Flush(_)) {
-            thread::sleep(LINGER);
-        }
-        let mut next = Some(first);
-        let mut flushed = None;
-        while let Some(entry) = next {
-            match entry {
-                Entry::Line(line) => chunk.extend_from_slice(&line),
-                Entry::Record(record) => record.write(format, &mut chunk),
-                Entry::Flush(done) => flushed = Some(done),
-            }
-            let full = chunk.len() >= CHUNK || flushed.is_some();
-            next = if full { None } else { entries.try_recv().ok() };
-        }
-        behind = chunk.len() >= CHUNK;
-        let lost = lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            chunk.extend_from_slice(losses(lost, format).as_bytes());
-        }
-        // A failure of standard error cannot be reported anywhere.
-        let _ = sink.write_all(&chunk).and_then(|()| sink.flush());
-        chunk.clear();
-        if let Some(done) = flushed {
-            let _ = done.send(());
-        }
-    }
-}
-
 /// Returns the line that reports lost lines.
 fn losses(lost: u64, format: LogFormat) -> String {
     let now = rfc3339(SystemTime::now());
@@ -227,8 +170,10 @@ fn losses(lost: u64, format: LogFormat) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
 
+    use super::writer::{CHUNK, FLUSH, QUEUE};
     use super::*;
 
     #[derive(Clone, Default)]

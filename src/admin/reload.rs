@@ -8,10 +8,11 @@ use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Page, Problem};
+use super::{AdminState, Page, Problem};
 use crate::body::Body;
 use crate::config::reload::Report;
 use crate::error::code::Code;
+use crate::telemetry::audit::{AuditRecord, Who};
 
 /// The most callers that may wait for a reload at a time.
 const WAITING: usize = 64;
@@ -53,7 +54,7 @@ impl Reloads {
 }
 
 /// Handles `/reload`; the response is the result of the reload.
-pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body> {
+pub(super) async fn reload(shown: &AdminState, method: &Method, who: Who) -> Response<Body> {
     if method != Method::POST {
         let words = "use POST to reload";
         let page = Problem::new(Code::InvalidInput, words)
@@ -64,7 +65,11 @@ pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body>
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
-    let page = match reloads.reload().await {
+    let report = shown.reloads.reload().await;
+    if let (Some(audit), Some(report)) = (&shown.audit, &report) {
+        audit.write(AuditRecord::reload(report, who));
+    }
+    let page = match report {
         Some(report) => page(&report),
         None => Problem::new(
             Code::ServiceUnavailable,

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::batches::unknown;
-use super::{Page, Problem};
+use super::{AdminState, Page, Problem};
 use crate::batch::step::Decision;
-use crate::batch::{Batches, ResolveError, Resolver};
+use crate::batch::{ResolveError, Resolver};
 use crate::body::Body;
 use crate::error::code::Code;
+use crate::telemetry::audit::AuditRecord;
 
 /// The longest body, in bytes. This and the limit of its texts bound what is kept in the log.
 const MAX_BODY: usize = 16 << 10;
@@ -40,7 +41,11 @@ pub(super) fn batch_of(path: &str) -> Option<&str> {
 
 /// Handles the request. The response is 200 once the decision is in the log; it is carried out
 /// after that.
-pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>) -> Response<Body> {
+pub(super) async fn resolve(
+    shown: &AdminState,
+    id: &str,
+    request: Request<Body>,
+) -> Response<Body> {
     let path = request.uri().path().to_owned();
     if request.method() != Method::POST {
         let problem = Problem::new(Code::InvalidInput, "use POST to resolve a batch");
@@ -50,21 +55,34 @@ pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>)
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
-    let page = match decide(batches, id, request).await {
+    let page = match decide(shown, id, request).await {
         Ok(page) => page,
         Err(problem) => problem.at(&path),
     };
     page.into_response()
 }
 
-async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<Page, Problem> {
+async fn decide(shown: &AdminState, id: &str, request: Request<Body>) -> Result<Page, Problem> {
+    let (batches, caller) = (&shown.batches, super::who(&request));
     let ResolveRequest { decision, who, why } = read(request).await?;
     let word = decision.name();
     let by = Resolver {
         who: who.clone(),
         why: why.clone(),
     };
-    match batches.resolve(id, decision, by).await {
+    let resolved = batches.resolve(id, decision, by).await;
+    if let Some(audit) = &shown.audit {
+        let refused = resolved.as_ref().err().map(ToString::to_string);
+        let said = (&*who, &*why);
+        audit.write(AuditRecord::decision(
+            id,
+            word,
+            said,
+            refused.as_deref(),
+            caller,
+        ));
+    }
+    match resolved {
         Ok(()) => {
             let now = format!(
                 "the decision is recorded, and the gateway carries it out; what is left of the batch is at /batches/{id}"

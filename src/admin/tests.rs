@@ -58,6 +58,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
         peers: None,
         history: History::default(),
         config_file: "/etc/nsgate/gateway.yaml".into(),
+        audit: None,
     })
 }
 

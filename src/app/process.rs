@@ -18,12 +18,15 @@ use crate::layer::share::PeerClient;
 use crate::metrics::Metrics;
 use crate::request::places::Places;
 use crate::telemetry::Log;
+use crate::telemetry::audit::Audit;
 
 /// The state of the process, created once.
 pub(super) struct ProcessState {
     pub(super) metrics: Arc<Metrics>,
     pub(super) batches: Arc<Batches>,
     pub(super) log: Log,
+    /// The audit log; `None` if none is configured.
+    pub(super) audit: Option<Audit>,
     pub(super) clock: Arc<dyn Clock>,
     /// The client to other gateways that share the log; `None` if there are none.
     pub(super) peers: Option<Arc<PeerClient>>,
@@ -39,10 +42,15 @@ impl ProcessState {
         peers: Option<SocketAddr>,
         log_failed: oneshot::Sender<LogError>,
     ) -> Result<Self, Failure> {
-        let opened = open_log(&config.batch, peers, log_failed).await;
-        let opened = opened.map_err(Failure::BatchLog)?;
         let histograms = config.telemetry.histograms(config.backends.len());
         let metrics = Arc::new(Metrics::with_histograms(histograms));
+        let audit = config.telemetry.audit.as_ref();
+        let audit = audit.map(|target| Audit::open(target, metrics.audit()));
+        let audit = audit
+            .transpose()
+            .map_err(|error| Failure::Configuration(format!("telemetry.audit: {error}")))?;
+        let opened = open_log(&config.batch, peers, log_failed).await;
+        let opened = opened.map_err(Failure::BatchLog)?;
         let gateways = config.batch.gateways.as_ref().filter(|_| peers.is_some());
         let peers = gateways.map(|gateways| PeerClient::new(gateways.tls.as_ref()));
         let peers = peers
@@ -57,8 +65,12 @@ impl ProcessState {
                 Batches::sharing(log, &fleet, guards, settings, counters)
             }
         };
+        if let Some(audit) = &audit {
+            batches.audited_in(audit.clone());
+        }
         Ok(Self {
             batches: Arc::new(batches),
+            audit,
             peers,
             metrics,
             log,

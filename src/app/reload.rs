@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::batch::{Batches, OpenBatch};
 use crate::config::load::{Loaded, Problems};
 use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
+use crate::telemetry::audit::{AuditRecord, Who};
 use crate::telemetry::rfc3339;
 
 /// The interval in which files are checked. A change counts once the file has stayed the same from one check
@@ -100,6 +101,20 @@ impl Reloader {
         settled
     }
 
+    /// Writes the reload to the audit log; one that was requested is written with its caller, by the page. A signal
+    /// opens the file of that log again.
+    fn audit(&self, report: &Report) {
+        let Some(audit) = &self.in_use.lasting.audit else {
+            return;
+        };
+        if report.trigger == Trigger::Signal {
+            audit.reopen();
+        }
+        if report.trigger != Trigger::Request {
+            audit.write(AuditRecord::reload(report, Who::default()));
+        }
+    }
+
     async fn reload(&mut self, trigger: Trigger) -> Report {
         let report = Report {
             at: rfc3339(SystemTime::now()),
@@ -107,6 +122,7 @@ impl Reloader {
             outcome: self.attempt().await,
         };
         tell(&report);
+        self.audit(&report);
         let metrics = &self.in_use.lasting.metrics;
         metrics.config_loaded(report.outcome.is_ok());
         self.reloads.over(Arc::new(report.clone()));

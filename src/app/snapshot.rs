@@ -127,6 +127,8 @@ impl Snapshot {
                 .telemetry
                 .access_log
                 .then(|| AccessLog::new(lasting.log.clone(), config.telemetry.log_names)),
+            audit: lasting.audit.clone(),
+            audit_required: config.telemetry.audit_required,
             limits: lasting.in_flight.clone(),
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),

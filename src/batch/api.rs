@@ -25,6 +25,7 @@ use super::{Batches, TableBranch, TableKey, unread};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
 use crate::batch::run::BatchRun;
+use crate::batch::run::audited::AuditedBatch;
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
@@ -109,6 +110,7 @@ impl Batches {
             Admission::Different => return Err(different()),
             Admission::Join(outcome) => {
                 caller.origin.began(&outcome.id);
+                caller.origin.repeats();
                 return Ok(outcome);
             }
             Admission::First(outcome) => outcome,
@@ -127,6 +129,7 @@ impl Batches {
             }
         };
         let coordinator = Arc::clone(&self.coordinator);
+        let audited = AuditedBatch::begun(&coordinator, outcome.id, &caller.origin);
         let (context, of_run) = (self.context_of(caller), Arc::clone(&outcome));
         // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
@@ -144,7 +147,8 @@ impl Batches {
                 fingerprint,
             };
             let (state, effects) = step(plan.state(), Event::Begin);
-            let run = BatchRun::new(coordinator, plan, intent, of_run, context, permit);
+            let mut run = BatchRun::new(coordinator, plan, intent, of_run, context, permit);
+            run.audited_as(audited);
             run.run(state, effects).await;
         });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));

@@ -3,6 +3,7 @@
 //! Each batch has its own task, apart from the request that began it, so a client that disconnects stops nothing.
 
 pub(in crate::batch) mod admission;
+pub(in crate::batch) mod audited;
 mod begin;
 mod calls;
 mod cool_down;
@@ -22,8 +23,8 @@ mod tags;
 mod visible;
 mod watch;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
@@ -49,6 +50,8 @@ use crate::batch::visibility::{Claim, TableBranch, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
 use crate::request::origin::Origin;
+use crate::telemetry::audit::Audit;
+use audited::AuditedBatch;
 use calls::CallLimits;
 use entry::EntryRun;
 use phase_times::Timing;
@@ -75,6 +78,8 @@ pub struct Coordinator {
     /// The clock for the times that the log records.
     pub clock: WallClock,
     calls: CallLimits,
+    /// The audit log; empty if there is none.
+    pub(in crate::batch) audit: OnceLock<Audit>,
     /// The gateways that share the log; `None` if the log is for one process only.
     pub(in crate::batch) sharing: Option<guarding::Sharing>,
     /// The limits on the number of batches.
@@ -125,6 +130,8 @@ pub struct BatchRun {
     superseded: Vec<Claim>,
     /// True if an INTENT is durable.
     written: bool,
+    /// The lines in the audit log; `None` if there is none.
+    audited: Option<AuditedBatch>,
     timing: Timing,
 }
 
@@ -157,6 +164,7 @@ impl Coordinator {
             open: OpenBatches::default(),
             clock: now_millis,
             calls: CallLimits::default(),
+            audit: OnceLock::new(),
             sharing: None,
             permits: Arc::default(),
             atomic: Arc::default(),
@@ -263,6 +271,7 @@ impl BatchRun {
             if state.is_watching() || state.is_ended() {
                 let metrics = &self.coordinator.metrics;
                 self.timing.end_undo(metrics, &self.origin);
+                self.audit_rollback(&state);
             }
             if state.is_ended() {
                 for (entry, Entry { line, .. }) in self.plan.entries.iter().enumerate() {
@@ -356,6 +365,7 @@ impl BatchRun {
             }
             Event::Decided(decision) => {
                 self.permit.decided();
+                self.audit_decision(*decision);
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
                 self.timing.undoing(*decision == Decision::Abort);

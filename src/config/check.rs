@@ -35,6 +35,18 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     certificates::certificates(config, reader);
     certificates::unasked(config, reader);
     batch_log(config, reader);
+    audit(config, reader);
+}
+
+/// Refuses an audit log that is required and not configured.
+fn audit(config: &Config, reader: &mut Reader<'_>) {
+    let is_missing = config.telemetry.audit.is_none();
+    if config.telemetry.audit_required && is_missing && reader.has_no_problem_below("telemetry") {
+        reader.problem_at(
+            "telemetry.audit_required",
+            "is true, and there is no audit log; add `audit: PATH`, or remove this key",
+        );
+    }
 }
 
 /// Warns about keys that show that a log in PostgreSQL was meant.

@@ -1,9 +1,14 @@
 //! `telemetry`: logs and traces.
 
+use std::path::PathBuf;
+
 use http::Uri;
+use serde_json::json;
 
 use super::keys::{Keys, Section};
-use super::kind::{choice, collector, context_name, flag, list, maybe};
+use super::kind::{
+    Scalar, choice, collector, context_name, file_to_write, flag, list, maybe, string_schema,
+};
 
 /// `telemetry`: the settings of logs and traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,11 +23,24 @@ pub struct Telemetry {
     pub log_names: bool,
     /// The context keys (lower case) that appear in these records.
     pub access_log_context: Vec<String>,
+    /// The destination of the audit log; `None` for no audit log.
+    pub audit: Option<AuditTarget>,
+    /// True if changes are refused while the audit log cannot be written.
+    pub audit_required: bool,
     /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None` for no
     /// traces.
     pub otlp: Option<Uri>,
     /// The labels of the histograms of catalogs; `None` for those that the number of backends allows.
     pub histograms: Option<Histograms>,
+}
+
+/// `telemetry.audit`: the destination of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditTarget {
+    /// Standard error, between the lines of the log.
+    Stderr,
+    /// A file, which is created if it does not exist.
+    File(PathBuf),
 }
 
 /// `telemetry.histograms`: the labels of `nsgate_upstream_duration_seconds`.
@@ -70,6 +88,8 @@ impl Default for Telemetry {
             access_log: true,
             log_names: true,
             access_log_context: Vec::new(),
+            audit: None,
+            audit_required: false,
             otlp: None,
             histograms: None,
         }
@@ -102,6 +122,21 @@ const HISTOGRAMS: [(&str, Histograms); 3] = [
     ("backend", Histograms::Backend),
     ("both", Histograms::Both),
 ];
+
+fn audit_target() -> Scalar<AuditTarget> {
+    Scalar::new(
+        "the path of a file, or stderr",
+        string_schema(),
+        |text| match &*text.value {
+            "stderr" => Ok(AuditTarget::Stderr),
+            _ => file_to_write().parse(text).map(AuditTarget::File),
+        },
+        |target| match target {
+            AuditTarget::Stderr => json!("stderr"),
+            AuditTarget::File(path) => json!(path),
+        },
+    )
+}
 
 impl Section for Telemetry {
     fn blank() -> Self {
@@ -138,6 +173,18 @@ impl Section for Telemetry {
             &mut self.access_log_context,
             list(0, "context keys, such as [team]", context_name()),
             "Context keys that appear in it.",
+        );
+        keys.key(
+            "audit",
+            &mut self.audit,
+            maybe(audit_target()),
+            "The file of the audit log, or stderr: a line of JSON for each change, refusal and decision of an operator.",
+        );
+        keys.key(
+            "audit_required",
+            &mut self.audit_required,
+            flag(),
+            "True refuses changes while the audit log cannot be written, and acknowledges each only after its line was written.",
         );
         keys.key(
             "otlp",

@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
-use super::{RoutingSnapshot, Shared, operation_of, outgoing, rename};
+use super::{RoutingSnapshot, Shared, audited, operation_of, outgoing, rename};
 use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
@@ -53,9 +53,7 @@ pub(super) async fn commit(
         operations,
         caller,
     };
-    if let Some(exchange) = &RequestContext::of(&head.extensions).exchange {
-        exchange.changes(call.operations.iter().map(CommitOperation::id));
-    }
+    audited::note_batch(world, &head.extensions, &call.operations);
     let rights = head.extensions.get::<Rights>();
     let may_write = |id: &Identifier| match rights {
         Some(rights) => rights.decide(Access::Write, id),

@@ -20,6 +20,7 @@ use crate::backend::{Backend, Failure};
 use crate::batch::{Batches, Hold, TableBranch, TableKey};
 use crate::body::Body;
 use crate::error::Error;
+use crate::request::CatalogWait;
 
 /// A change and the locks that it holds.
 pub(super) struct LockedChange<R> {
@@ -71,6 +72,7 @@ impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
         let request = self.request.borrow_mut();
         let waiting = waiting(&self.backend, request);
         let outcome = self.backend.pass(request).await;
+        settled(waiting.as_ref(), &outcome);
         drop(waiting);
         if let Some(table) = &self.table {
             let version = self
@@ -90,6 +92,13 @@ impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
         // the rest is only its report.
         drop(self.held);
         outcome.map_err(|failure| failure.into_error(self.backend.name()))
+    }
+}
+
+/// Notes the catalog's answer to a change in the record of its request: its client may be gone.
+pub(super) fn settled(waiting: Option<&CatalogWait>, outcome: &Result<Response<Body>, Failure>) {
+    if let (Some(waiting), Ok(response)) = (waiting, outcome) {
+        waiting.settled(response.status());
     }
 }
 

@@ -11,7 +11,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
 use super::send::{send, waiting};
-use super::{Shared, needed_locks, operation_of, outgoing, second_name, versions};
+use super::{Shared, audited, needed_locks, operation_of, outgoing, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::visibility::names::{NamesEpoch, StaleAnswer, unsettled};
 use crate::batch::{Batches, Epoch, Level};
@@ -112,6 +112,7 @@ where
             versions::create(shared, backend, (id, there), whole).await?
         }
         Some(ForwardMode::Changing) => {
+            audited::note_named(request, operation, id, shared.json_body).await?;
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
             }

@@ -7,7 +7,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::waiting;
-use super::{RoutingSnapshot, Shared, commit, operation_of, outgoing};
+use super::{RoutingSnapshot, Shared, audited, commit, operation_of, outgoing};
 use crate::auth::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{
@@ -16,7 +16,7 @@ use crate::batch::{
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
-use crate::gateway::detached_change::{is_unclear, send_locked};
+use crate::gateway::detached_change::{is_unclear, send_locked, settled};
 use crate::gateway::request_body;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
@@ -46,6 +46,7 @@ pub(super) async fn rename(
     };
     request_body::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
     let new = rename::destination(id, &body)?;
+    audited::note_rename(&request, id, &new);
     if let Some(rights) = request.extensions().get::<Rights>() {
         rights.decide(Access::Write, &new)?;
     }
@@ -153,6 +154,7 @@ impl RenameRequest {
         let backend = &self.backend;
         let waiting = waiting(backend, &self.request);
         let outcome = backend.pass(&mut self.request).await;
+        settled(waiting.as_ref(), &outcome);
         drop(waiting);
         let is_unclear = is_unclear(&outcome);
         let unanswered = || {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Request, Response, StatusCode};
 use serde::Deserialize;
 
-use super::{Shared, needed_locks};
+use super::{Shared, audited, needed_locks};
 use crate::backend::Backend;
 use crate::batch::TableBranch;
 use crate::body::Body;
@@ -31,6 +31,9 @@ where
     let (backend, id, there) = (Arc::clone(backend), id.clone(), there.clone());
     let locking = async move {
         let version = asked(request.borrow_mut(), json_body).await?;
+        if let Some((version, branch)) = &version {
+            audited::note_version(request.borrow(), &id, *version, branch.as_ref());
+        }
         let version = version.map(|(version, branch)| {
             let table = needed_locks::key(&backend, &there);
             (TableBranch::new(table, branch), version)

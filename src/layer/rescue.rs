@@ -143,6 +143,9 @@ where
             Some(Err(error)) => error,
         };
         this.exchange.failed(error.code(), error.reason());
+        if let Some(rule) = error.rule() {
+            this.exchange.denied_by(rule);
+        }
         if let Some(transaction) = error.transaction() {
             this.exchange.began(transaction);
         }

@@ -21,16 +21,20 @@ use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
 use crate::request::context::RequestContext;
 use crate::request::span::Recorder;
 use crate::request::{CompletionObserver, CompletionObservers, RequestHead, RequestRecord};
+use crate::telemetry::audit::Audit;
 use access::AccessLog;
 use server::ServerSpan;
 
 /// The most characters of a caller's id, all of them visible ASCII.
 const MAX_ID: usize = 64;
 
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 /// Makes [`Trace`].
 #[derive(Clone)]
 pub struct TraceLayer {
     logs: bool,
+    audits: bool,
     recorder: Option<Arc<dyn Recorder>>,
     watchers: CompletionObservers,
 }
@@ -55,20 +59,29 @@ pin_project! {
 }
 
 impl TraceLayer {
-    /// Creates the layer. `access_log` and `recorder` are `None` if there is no access log and no recording of
-    /// traces. `others` observe each request's end, too.
+    /// Creates the layer. `access_log`, `audit` and `recorder` are `None` if there is no access log, no audit log and
+    /// no recording of traces. `others` observe each request's end, too.
     pub fn new(
         access_log: Option<AccessLog>,
+        audit: Option<Audit>,
         recorder: Option<Arc<dyn Recorder>>,
         others: impl IntoIterator<Item = Arc<dyn CompletionObserver>>,
     ) -> Self {
         let logs = access_log.is_some();
         let log = access_log.map(|log| Arc::new(log) as Arc<dyn CompletionObserver>);
+        let audits = audit.is_some();
+        let audit = audit.map(|audit| Arc::new(audit) as Arc<dyn CompletionObserver>);
         let span = recorder.as_ref().map(|_| Arc::new(ServerSpan) as _);
         Self {
             logs,
+            audits,
             recorder,
-            watchers: others.into_iter().chain(span).chain(log).collect(),
+            watchers: others
+                .into_iter()
+                .chain(span)
+                .chain(audit)
+                .chain(log)
+                .collect(),
         }
     }
 }
@@ -100,7 +113,10 @@ where
         // A request is large: boxed, it stays where it is instead of being moved by each layer.
         let mut request = Box::new(request);
         let layer = &self.layer;
-        let head = head(&mut request, layer.logs, layer.recorder.as_ref());
+        let forwarded_for = layer.audits.then(|| forwarded_for(request.headers()));
+        let is_noted = layer.logs || layer.audits;
+        let mut head = head(&mut request, is_noted, layer.recorder.as_ref());
+        head.forwarded_for = forwarded_for.flatten();
         let id = head.id.clone();
         let exchange = RequestRecord::begin(Some(head), layer.watchers.clone());
         let timed = layer.logs.then(|| Arc::clone(&exchange));
@@ -143,6 +159,11 @@ where
     }
 }
 
+/// Returns the clients for which a proxy says that it sends the request.
+fn forwarded_for(headers: &HeaderMap) -> Option<HeaderValue> {
+    headers.get(FORWARDED_FOR).cloned()
+}
+
 /// Reads the head of a request, and sets `x-request-id` and `traceparent` as the catalog is to see them.
 fn head(
     request: &mut Request<Body>,
@@ -165,15 +186,15 @@ fn head(
     }
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
     let is_observed = logged || recorder.is_some();
-    let client = is_observed.then(|| RequestContext::of(request.extensions()).peer.as_ref());
-    let client = client.flatten().map(|peer| peer.forwarded_for().clone());
+    let peer = is_observed.then(|| RequestContext::of(request.extensions()).peer.clone());
     RequestHead {
         is_observed,
         recorder,
         id,
         span,
         parent,
-        client,
+        peer: peer.flatten(),
+        forwarded_for: None,
         method,
         version,
     }

@@ -49,6 +49,8 @@ pub(super) struct Families {
     pub(super) config_reloads: IntCounterVec,
     pub(super) config_last_reload: Gauge,
     pub(super) config_last_successful: IntGauge,
+    pub(super) audit_lost: IntCounter,
+    pub(super) audit_writable: IntGauge,
     pub(super) limits: IntGaugeVec,
     pub(super) certificates: GaugeVec,
     pub(super) log_lease: GaugeVec,
@@ -203,6 +205,14 @@ impl Families {
                 "nsgate_config_last_reload_successful",
                 "0 if the configuration could not be used when it was last read, else 1.",
             ),
+            audit_lost: new.counter(
+                "nsgate_audit_lines_lost_total",
+                "Lines of the audit log that were lost, because it could not be written or its reader was too slow.",
+            ),
+            audit_writable: new.gauge(
+                "nsgate_audit_writable",
+                "0 if the audit log could not be written the last time, else 1.",
+            ),
             limits: new.gauges(
                 "nsgate_limit",
                 "The configured limits of nsgate_requests_in_flight and nsgate_connections.",
@@ -257,6 +267,7 @@ impl Families {
         for result in ["success", "failure"] {
             families.config_reloads.with_label_values(&[result]);
         }
+        families.audit_writable.set(1);
         families.names = new.1.into_inner();
         families
     }

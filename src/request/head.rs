@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Version};
 
+use super::peer::Peer;
 use super::span::{Recorder, TraceContext};
 use crate::protocol::trace::SpanContext;
 
@@ -18,8 +19,11 @@ pub struct RequestHead {
     pub parent: Option<SpanContext>,
     /// True if an observer needs more than the counters.
     pub is_observed: bool,
-    /// The client's IP address; `None` if it is not recorded.
-    pub client: Option<HeaderValue>,
+    /// The client; `None` if it is not recorded.
+    pub peer: Option<Peer>,
+    /// The clients for which the peer says that it sends the request, unverified; `None` if it names none, or that is
+    /// not recorded.
+    pub forwarded_for: Option<HeaderValue>,
     /// The method.
     pub method: Method,
     /// The client's HTTP version.
@@ -32,6 +36,11 @@ impl RequestHead {
     /// The id as text.
     pub fn id(&self) -> &str {
         self.id.to_str().unwrap_or("")
+    }
+
+    /// The client's IP address; `None` if it is not recorded.
+    pub fn client(&self) -> Option<&HeaderValue> {
+        self.peer.as_ref().map(Peer::forwarded_for)
     }
 
     /// The place in the trace for the request's parts; `None` if it is not recorded.

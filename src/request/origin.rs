@@ -74,11 +74,7 @@ impl Origin {
 
     /// Notes the id of the request's batch in its record.
     pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
-        let exchange = self
-            .0
-            .as_ref()
-            .and_then(|request| request.exchange.upgrade());
-        if let Some(exchange) = exchange {
+        if let Some(exchange) = self.exchange() {
             exchange.began(transaction);
         }
     }
@@ -91,6 +87,18 @@ impl Origin {
     /// The caller; `None` if it is not known or not recorded.
     pub fn caller(&self) -> Option<&Principal> {
         self.0.as_ref()?.caller.as_ref()
+    }
+
+    /// Notes in the request's record that it has joined a batch that an earlier request began.
+    pub fn repeats(&self) {
+        if let Some(exchange) = self.exchange() {
+            exchange.repeats();
+        }
+    }
+
+    /// The request's record; `None` if there is none, or the request is over.
+    pub fn exchange(&self) -> Option<Arc<RequestRecord>> {
+        self.0.as_ref()?.exchange.upgrade()
     }
 
     /// The place in the trace for internal requests; `None` if it is not recorded.

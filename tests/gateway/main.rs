@@ -9,6 +9,7 @@
 mod access_log;
 mod admin;
 mod agreement;
+mod audit;
 mod authorization;
 mod batches;
 mod batches_command;

@@ -6,6 +6,7 @@ use super::Rule;
 use crate::config::Access as Need;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::denied_by::DeniedBy;
 use crate::protocol::operation::Access;
 
 /// The reason why a caller is denied. Becomes 403, code 15.
@@ -14,6 +15,8 @@ pub struct Denial<'a> {
     access: Access,
     /// The rule that denies; `None` if there is none, or the caller may not know of it.
     rule: Option<&'a Rule>,
+    /// The rule that denies, also if the caller may not know of it.
+    denies: Option<&'a Rule>,
     /// True if the rule is below the name in the request.
     below: bool,
 }
@@ -24,15 +27,18 @@ impl<'a> Denial<'a> {
         Self {
             access,
             rule,
+            denies: rule,
             below,
         }
     }
 
-    pub(super) fn below(access: Access, rule: Option<&'a Rule>) -> Self {
+    /// Creates the denial of a rule below the name. The caller is told of `rule` only.
+    pub(super) fn below(access: Access, rule: Option<&'a Rule>, denies: Option<&'a Rule>) -> Self {
         let below = true;
         Self {
             access,
             rule,
+            denies,
             below,
         }
     }
@@ -61,6 +67,23 @@ impl<'a> Denial<'a> {
         }
     }
 
+    /// Returns the rule that denies, for the audit log.
+    fn audited(&self) -> DeniedBy {
+        let need = self.denies.map(|rule| rule.need(self.access));
+        DeniedBy {
+            namespace: self.denies.map(Rule::spelled),
+            access: verb(self.access),
+            needs: match need {
+                Some(Need::Scope(scope)) => format!("scope {scope}"),
+                Some(Need::Claim { claim, any_of }) => {
+                    format!("claim {claim}: {}", any_of.join(", "))
+                }
+                Some(Need::Deny) => "nobody is allowed".to_owned(),
+                None => "a rule that covers the name".to_owned(),
+            },
+        }
+    }
+
     /// Returns the challenge that tells clients which further scope to request (RFC 6750, section
     /// 3.1); `None` if the rule needs no scope, or one that cannot be written in a challenge.
     fn challenge(&self) -> Option<HeaderValue> {
@@ -80,6 +103,7 @@ impl<'a> Denial<'a> {
 impl From<Denial<'_>> for Error {
     fn from(denial: Denial<'_>) -> Self {
         let error = Self::new(Code::PermissionDenied, denial.message());
+        let error = error.denied_by(denial.audited());
         match denial.challenge() {
             Some(challenge) => error.challenge(challenge),
             None => error,

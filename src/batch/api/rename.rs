@@ -114,6 +114,8 @@ impl Batches {
             None => Ok(None),
             Some(Admission::Different) => Err(different()),
             Some(Admission::Join(outcome) | Admission::First(outcome)) => {
+                caller.origin.began(&outcome.id);
+                caller.origin.repeats();
                 Form::Rename.answer(&[], &outcome).await.map(Some)
             }
         }

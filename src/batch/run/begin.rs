@@ -55,6 +55,7 @@ impl BatchRun {
             entry.proof = proof;
         }
         run.open();
+        run.audited_again(decision);
         if let Some(decision) = decision {
             run.coordinator.open.decided(run.id, decision);
             run.timing.undoing(decision == Decision::Abort);
@@ -93,6 +94,7 @@ impl BatchRun {
             removal_lost: None,
             superseded: Vec::new(),
             written: true,
+            audited: None,
             timing: Timing::start(),
             coordinator,
             plan: Arc::new(plan),

@@ -86,6 +86,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     wanted.batch.without_log = in_use.batch.without_log;
     wanted.batch.gateways.clone_from(&in_use.batch.gateways);
     wanted.telemetry.log = in_use.telemetry.log;
+    wanted.telemetry.audit.clone_from(&in_use.telemetry.audit);
     wanted.telemetry.histograms = in_use.telemetry.histograms;
     let kept = wanted.redacted();
     let keys = [
@@ -100,6 +101,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "/batch/without_log",
         "/batch/gateways",
         "/telemetry/log",
+        "/telemetry/audit",
         "/telemetry/histograms",
     ];
     let dotted = [
@@ -114,6 +116,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "batch.without_log",
         "batch.gateways",
         "telemetry.log",
+        "telemetry.audit",
         "telemetry.histograms",
     ];
     let value = |of: &Value, key: &str| of.pointer(key).cloned().unwrap_or_default();

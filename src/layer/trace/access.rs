@@ -137,7 +137,10 @@ impl CompletionObserver for AccessLog {
 impl AccessRecord {
     fn of(exchange: &RequestRecord, how: End, has_names: bool) -> Self {
         let whole = exchange.age();
-        let tables = exchange.tables();
+        // Only the changes of a batch have names of their own.
+        let tables = exchange.changed();
+        let is_batch = tables.first().is_some_and(|first| first.change.is_some());
+        let tables = if is_batch { tables } else { &[] };
         let shown = if has_names {
             tables.len().min(MOST_TABLES)
         } else {
@@ -152,7 +155,10 @@ impl AccessRecord {
             head: exchange.head().cloned(),
             operation: exchange.operation(),
             name: name.cloned(),
-            tables: (tables[..shown].into(), tables.len()),
+            tables: (
+                tables[..shown].iter().map(|of| of.table.clone()).collect(),
+                tables.len(),
+            ),
             transaction: transaction.map(Into::into),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
@@ -189,7 +195,7 @@ impl Record for AccessRecord {
 impl<'a> AccessLine<'a> {
     fn of(noted: &'a AccessRecord) -> Self {
         let head = noted.head.as_ref();
-        let client = head.and_then(|head| head.client.as_ref()?.to_str().ok());
+        let client = head.and_then(|head| head.client()?.to_str().ok());
         let caller = noted.caller.as_ref();
         let kind = noted.operation.and_then(Operation::kind);
         let named = |kinds: &[Kind]| {

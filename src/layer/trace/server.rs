@@ -50,7 +50,7 @@ fn span(exchange: &RequestRecord, how: End) -> Option<Span> {
         ("nsgate.request_id", Fact::Header(head.id.clone())),
     ];
     facts.extend(route.map(|route| ("http.route", Fact::Word(route))));
-    let client = head.client.clone();
+    let client = head.client().cloned();
     facts.extend(client.map(|client| ("client.address", Fact::Header(client))));
     facts.extend(operation.map(|operation| ("nsgate.operation", Fact::Word(operation.name()))));
     facts.extend(

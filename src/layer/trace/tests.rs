@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::{Identity, Principal};
+use crate::request::change::TableChange;
 use crate::telemetry::Log;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -33,7 +34,7 @@ async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
         request = request.header(*name, *value);
     }
     let request = request.body(Body::empty()).unwrap();
-    let Ok(response) = TraceLayer::new(None, None, [])
+    let Ok(response) = TraceLayer::new(None, None, None, [])
         .layer(inner)
         .oneshot(request)
         .await;
@@ -120,7 +121,10 @@ async fn logged(format: LogFormat, has_names: bool) -> String {
         exchange.routed(&Identifier::from_names(["prod", "eu"]).unwrap());
         exchange.named(&Identifier::parse_segment("prod%24eu%24t%0A", "$").unwrap());
         let tables = ["a%24t", "b%24t"].map(|table| Identifier::parse_segment(table, "$").unwrap());
-        exchange.changes(&tables);
+        exchange.changes(tables.map(|table| TableChange {
+            change: Some("create_table_version"),
+            ..TableChange::of(table)
+        }));
         exchange.began("0199");
         exchange.failed(Code::Throttling, Some("expired"));
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
@@ -138,10 +142,11 @@ async fn logged(format: LogFormat, has_names: bool) -> String {
         .header("x-request-id", "r1")
         .body(Body::full("secret-body"))
         .unwrap();
-    let Ok(response) = TraceLayer::new(Some(AccessLog::new(log.clone(), has_names)), None, [])
-        .layer(inner)
-        .oneshot(request)
-        .await;
+    let Ok(response) =
+        TraceLayer::new(Some(AccessLog::new(log.clone(), has_names)), None, None, [])
+            .layer(inner)
+            .oneshot(request)
+            .await;
     response.into_body().collect_up_to(9).await.unwrap();
     log.flush();
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();

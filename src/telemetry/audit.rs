@@ -1,0 +1,203 @@
+//! The audit log: one line of JSON for each change, each refusal and each decision of an operator, in a file of its own.
+//!
+//! A request's line is made from its record when the record ends, so there is exactly one, whatever became of the
+//! client. With `telemetry.audit_required`, the line of a change is written before the change is acknowledged
+//! ([`Audit::acknowledge`]), and changes are refused while lines cannot be written.
+
+mod output;
+mod record;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::writer::Queue;
+use crate::body::End;
+use crate::config::{AuditTarget, LogFormat};
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
+use crate::metrics;
+use crate::protocol::operation::Access;
+use crate::request::{CompletionObserver, RequestRecord};
+use output::{Health, Output};
+use record::Event;
+pub use record::{AuditRecord, BatchFacts, Who};
+
+/// The most tables in the lines that wait; further lines are lost. A batch may have 1,000 of them and more.
+const MOST_TABLES: usize = 65_536;
+/// The number at which no further refusals wait: clients that are refused must not keep changes out of the log.
+const MOST_REFUSED: usize = 2048;
+/// The number at which an audit log that is required counts as not writable. The lines of the changes that run still
+/// have room.
+const CROWDED: usize = 4096;
+/// The longest time that an acknowledgement waits for its line.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The audit log. Cheap to clone.
+#[derive(Clone)]
+pub struct Audit(Arc<Shared>);
+
+struct Shared {
+    queue: Queue,
+    health: Arc<Health>,
+    metrics: metrics::Audit,
+    /// The tables in the lines that wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The room that a line takes among those that wait.
+struct Place(Arc<AtomicUsize>, usize);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+impl Audit {
+    /// Opens the log. A file is created if it does not exist, and lines are appended.
+    ///
+    /// # Errors
+    /// The file cannot be opened; says what to do.
+    pub fn open(target: &AuditTarget, metrics: metrics::Audit) -> Result<Self, String> {
+        let health = Arc::new(Health::default());
+        let path = match target {
+            AuditTarget::Stderr => None,
+            AuditTarget::File(path) => Some(&**path),
+        };
+        let output = Output::open(path, Arc::clone(&health), metrics.clone());
+        let output = output.map_err(|error| unopened(path, &error))?;
+        metrics.is_writable(true);
+        Ok(Self(Arc::new(Shared {
+            queue: Queue::to("audit", output, LogFormat::Json),
+            health,
+            metrics,
+            waiting: Arc::default(),
+        })))
+    }
+
+    /// Opens the file again by its name, after another program has renamed it.
+    pub fn reopen(&self) {
+        self.0.health.reopen();
+        self.0.queue.wake();
+    }
+
+    /// Waits, two seconds at most, until the lines so far are written.
+    pub fn flush(&self) {
+        self.0.queue.flush();
+    }
+
+    /// Queues a record, or counts it as lost.
+    pub fn write(&self, mut record: AuditRecord) {
+        let shared = &*self.0;
+        let tables = record.weight();
+        let most = if record.is_refusal() {
+            MOST_REFUSED
+        } else {
+            MOST_TABLES
+        };
+        let before = shared.waiting.fetch_add(tables, Ordering::Relaxed);
+        record.takes(Place(Arc::clone(&shared.waiting), tables));
+        // One that is longer than all of the room still has its line, if no other waits.
+        if before > 0 && before + tables > most {
+            shared.queue.lose();
+            shared.metrics.lost();
+        } else if !shared.queue.record(Box::new(record)) {
+            shared.metrics.lost();
+        }
+    }
+
+    /// Checks that lines can be written, before a change is sent.
+    ///
+    /// # Errors
+    /// 503, code 17: they cannot, or the writer waits for a reader.
+    pub fn check(&self) -> Result<(), Error> {
+        let waiting = self.0.waiting.load(Ordering::Relaxed);
+        if self.0.health.is_writable() && waiting < CROWDED {
+            return Ok(());
+        }
+        let message = "the audit log cannot be written, and `telemetry.audit_required` is true: no change is made until it can";
+        Err(Error::unavailable(message)
+            .because("audit")
+            .already_logged()
+            .with_retry_after(RetryAfter::SOON))
+    }
+
+    /// Writes the line of a change that has succeeded, and waits until it is written.
+    ///
+    /// # Errors
+    /// 503, code 17: the line was not written in time. The change has been made, and the line stays queued.
+    pub async fn acknowledge(
+        &self,
+        exchange: &RequestRecord,
+        status: StatusCode,
+    ) -> Result<(), Error> {
+        if !exchange.audited() {
+            return Ok(());
+        }
+        let (written, line) = oneshot::channel();
+        let Some(record) = AuditRecord::of(exchange, Event::Change, Some(status)) else {
+            return Ok(());
+        };
+        self.write(record.acknowledging(written));
+        if matches!(timeout(WRITTEN_WITHIN, line).await, Ok(Ok(()))) {
+            return Ok(());
+        }
+        let message = "the change was made, but its line in the audit log could not be written; check the table before you repeat the request";
+        Err(Error::new(Code::ServiceUnavailable, message)
+            .because("audit")
+            .already_logged())
+    }
+}
+
+impl CompletionObserver for Audit {
+    fn over(&self, exchange: &RequestRecord, _: End) {
+        let Some(event) = event_of(exchange) else {
+            return;
+        };
+        if !exchange.audited() {
+            return;
+        }
+        if let Some(record) = AuditRecord::of(exchange, event, exchange.status()) {
+            self.write(record);
+        }
+    }
+}
+
+/// Returns the event that a request is; `None` if it is none: a read, or a request that another gateway has answered.
+fn event_of(exchange: &RequestRecord) -> Option<Event> {
+    let operation = exchange.operation()?;
+    let code = exchange.code();
+    let is_answered = exchange.status().is_some() && code.is_none();
+    if is_answered && exchange.passed_on_to().is_some() {
+        return None;
+    }
+    let is_denied = matches!(code, Some(Code::Unauthenticated | Code::PermissionDenied));
+    if is_denied {
+        Some(Event::Refusal)
+    } else {
+        (operation.access() == Access::Write).then_some(Event::Change)
+    }
+}
+
+fn unopened(path: Option<&Path>, error: &std::io::Error) -> String {
+    let path = path.unwrap_or(Path::new("stderr")).display();
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => "create its folder",
+        std::io::ErrorKind::PermissionDenied => {
+            "let the user of the gateway write to the file and its folder"
+        }
+        std::io::ErrorKind::IsADirectory => "write the path of a file, not of a folder",
+        _ => "correct the path, or write `stderr`",
+    };
+    format!("the audit log {path} cannot be opened: {error}; {hint}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! The file of the audit log, or standard error: whole lines, outages that are stated once, and rotation.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use super::AuditRecord;
+use crate::metrics;
+use crate::telemetry::writer::Sink;
+
+/// The time after which a write that has not returned counts as a failure: its reader does not read.
+const STALLED: Duration = Duration::from_secs(1);
+/// The permissions of a new file: it says who does what.
+const MODE: u32 = 0o640;
+
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The state of the output, for those who do not write.
+#[derive(Default)]
+pub(super) struct Health {
+    is_failing: AtomicBool,
+    reopen: AtomicBool,
+    /// The milliseconds since [`BEGAN`] at which the running write began, plus 1; 0 if none runs.
+    writing_since: AtomicU64,
+}
+
+/// The output.
+pub(super) struct Output {
+    to: Target,
+    health: Arc<Health>,
+    metrics: metrics::Audit,
+    /// True if a part of a line was written, and could not be taken back.
+    is_torn: bool,
+    /// The number of lost lines that are not stated yet.
+    lost: u64,
+}
+
+enum Target {
+    Stderr,
+    File(File, PathBuf),
+}
+
+impl Health {
+    /// True if the last write succeeded, and the running one has not taken long.
+    pub(super) fn is_writable(&self) -> bool {
+        let since = self.writing_since.load(Ordering::Relaxed);
+        let has_stalled = since != 0 && now().saturating_sub(since) > millis(STALLED);
+        !has_stalled && !self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Has the file opened again before the next write.
+    pub(super) fn reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Output {
+    /// Opens a file, or standard error for `None`.
+    pub(super) fn open(
+        path: Option<&Path>,
+        health: Arc<Health>,
+        metrics: metrics::Audit,
+    ) -> io::Result<Self> {
+        let to = match path {
+            None => Target::Stderr,
+            Some(path) => Target::File(file(path)?, path.to_owned()),
+        };
+        Ok(Self {
+            to,
+            health,
+            metrics,
+            is_torn: false,
+            lost: 0,
+        })
+    }
+
+    fn reopen(&mut self) {
+        if !self.health.reopen.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let Target::File(old, path) = &mut self.to else {
+            return;
+        };
+        let shown = path.display().to_string();
+        match file(path) {
+            Ok(new) => {
+                *old = new;
+                self.is_torn = false;
+                tracing::info!(path = shown, "audit log opened again");
+            }
+            Err(error) => tracing::error!(
+                path = shown, cause = %error,
+                "the audit log cannot be opened again; lines still go to the file that was open. Correct the path or its permissions, then send SIGHUP again"
+            ),
+        }
+    }
+
+    /// Writes lines; returns the number of bytes of whole lines that were written, and the error that stopped it.
+    fn put(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
+        if self.is_torn {
+            if let Err(error) = self.to.write_all(b"\n") {
+                return (0, Some(error));
+            }
+            self.is_torn = false;
+        }
+        let mut written = 0;
+        let failure = loop {
+            if written == lines.len() {
+                return (written, None);
+            }
+            match self.to.write(&lines[written..]) {
+                Ok(0) => break io::ErrorKind::WriteZero.into(),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break error,
+            }
+        };
+        let whole = lines[..written].iter().rposition(|byte| *byte == b'\n');
+        let whole = whole.map_or(0, |end| end + 1);
+        if whole < written {
+            self.is_torn = !self.to.take_back((written - whole) as u64);
+        }
+        (whole, Some(failure))
+    }
+
+    fn state(&mut self, failure: Option<&io::Error>) {
+        let was_failing = self
+            .health
+            .is_failing
+            .swap(failure.is_some(), Ordering::Relaxed);
+        self.metrics.is_writable(failure.is_none());
+        match failure {
+            Some(error) if !was_failing => tracing::error!(
+                path = self.to.shown(), cause = %error,
+                "the audit log cannot be written; lines wait in memory, and are lost when there are too many. Make room on the disk, or correct the reader"
+            ),
+            None if was_failing => {
+                tracing::warn!(
+                    path = self.to.shown(),
+                    lost = self.lost,
+                    "the audit log is written again"
+                );
+                self.lost = 0;
+            }
+            None if self.lost > 0 => {
+                tracing::error!(
+                    path = self.to.shown(),
+                    lost = self.lost,
+                    "lines of the audit log were lost: its reader or its disk is too slow"
+                );
+                self.lost = 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Output {
+    fn linger(&self) -> Duration {
+        // A line is on its way at once: a crash loses none that was written.
+        Duration::ZERO
+    }
+
+    fn write(&mut self, lines: &[u8]) -> usize {
+        self.reopen();
+        if lines.is_empty() {
+            return 0;
+        }
+        self.health.writing_since.store(now(), Ordering::Relaxed);
+        let (written, failure) = self.put(lines);
+        self.health.writing_since.store(0, Ordering::Relaxed);
+        self.state(failure.as_ref());
+        written
+    }
+
+    fn losses(&mut self, lost: u64) -> String {
+        self.lost += lost;
+        AuditRecord::lost(lost).line()
+    }
+}
+
+impl Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stderr => io::stderr().lock().write(bytes),
+            Self::File(file, _) => file.write(bytes),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stderr => io::stderr().lock().write_all(bytes),
+            Self::File(file, _) => file.write_all(bytes),
+        }
+    }
+
+    /// Removes the last bytes of the file. Returns false if it has no length that could be changed.
+    fn take_back(&mut self, bytes: u64) -> bool {
+        let Self::File(file, _) = self else {
+            return false;
+        };
+        let length = file.metadata().map(|now| now.len().checked_sub(bytes));
+        matches!(length, Ok(Some(length)) if file.set_len(length).is_ok())
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Stderr => "stderr".to_owned(),
+            Self::File(_, path) => path.display().to_string(),
+        }
+    }
+}
+
+fn file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(MODE).open(path)
+}
+
+fn now() -> u64 {
+    millis(BEGAN.elapsed()) + 1
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,86 @@
+//! Tests of the audit log by itself: a certificate, a full queue, and lines that were torn.
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::request::peer::Peer;
+
+fn open(path: &Path) -> Audit {
+    let target = AuditTarget::File(path.to_owned());
+    Audit::open(&target, Metrics::new().audit()).unwrap()
+}
+
+fn decision(number: usize) -> AuditRecord {
+    let who = ("me", "");
+    AuditRecord::decision(&number.to_string(), "abort", who, None, Who::default())
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path);
+    file.unwrap().read_to_string(&mut text).unwrap();
+    let line = |line: &str| serde_json::from_str(line).unwrap();
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_certificate_and_an_address_say_who() {
+    let peer = Peer::new("192.0.2.7:4711".parse().unwrap(), true).certified("CN=robot");
+    let who = serde_json::to_value(Who::at(Some(&peer))).unwrap();
+    let expected = json!({"certificate": "CN=robot", "client": "192.0.2.7:4711"});
+    assert_eq!(who, expected);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = AuditTarget::File(folder.path().join("none/audit.log"));
+    let error = Audit::open(&target, Metrics::new().audit()).err().unwrap();
+    assert!(error.ends_with("create its folder"), "{error}");
+}
+
+#[test]
+fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    // A device that is always full.
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let audit = open(&path);
+    for number in 0..3 {
+        audit.write(decision(number));
+    }
+    audit.flush();
+    assert!(audit.check().is_err());
+    std::fs::remove_file(&path).unwrap();
+    audit.reopen();
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while audit.check().is_err() && std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let found = lines(&path);
+    let ids: Vec<_> = found
+        .iter()
+        .map(|line| line["transaction"].clone())
+        .collect();
+    assert_eq!(ids, ["0", "1", "2"]);
+}
+
+#[test]
+fn a_rotated_file_is_opened_again_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old) = (folder.path().join("audit.log"), folder.path().join("old"));
+    let audit = open(&path);
+    audit.write(decision(1));
+    audit.flush();
+    std::fs::rename(&path, &old).unwrap();
+    audit.write(decision(2));
+    audit.flush();
+    audit.reopen();
+    audit.write(decision(3));
+    audit.flush();
+    assert_eq!((lines(&old).len(), lines(&path).len()), (2, 1));
+}
