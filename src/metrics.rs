@@ -9,6 +9,7 @@ mod backend;
 mod batch;
 mod families;
 mod operations;
+mod process;
 mod request;
 mod shards;
 mod share;
@@ -24,6 +25,7 @@ use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
 pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
+pub use process::ProcessFigures;
 pub use request::{CompletedRequest, Requests};
 
 use crate::config::Histograms;
