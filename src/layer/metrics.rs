@@ -5,14 +5,19 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::body::{Body, End};
-use crate::metrics::{CompletedRequest, Requests};
+use crate::metrics::{CompletedRequest, Limit, Requests};
+use crate::protocol::trace::SpanContext;
 use crate::request::{CompletionObserver, RequestRecord};
+
+/// The duration from which a request is slow enough to be an exemplar, whether or not its trace is recorded.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// Makes [`Metrics`].
 #[derive(Clone)]
@@ -101,6 +106,9 @@ where
             && let Some(exchange) = this.exchange.take()
         {
             exchange.answered(response.status());
+            if response.body().is_whole() {
+                exchange.answered_whole();
+            }
             exchange.observe_response(response.body_mut());
         }
         polled
@@ -109,15 +117,43 @@ where
 
 impl CompletionObserver for RequestCounter {
     fn over(&self, exchange: &RequestRecord, _: End) {
+        let (status, took) = (exchange.status(), exchange.age());
         self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
-            status: exchange.status(),
-            took: exchange.age(),
+            status,
+            took,
+            added: exchange.added(took),
+            limit: limit(exchange, status),
+            trace: exemplar(exchange, status, took),
             request_bytes: exchange.request_bytes(),
             response_bytes: exchange.response_bytes(),
         });
     }
+}
+
+/// Returns the limit that refused a request.
+fn limit(exchange: &RequestRecord, status: Option<StatusCode>) -> Option<Limit> {
+    let refusals = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    let refused = status.filter(|status| refusals.contains(status));
+    refused.and_then(|_| Limit::named(exchange.reason()?))
+}
+
+/// Returns the trace of a request that makes a good exemplar: somebody records its trace, or it was slow, or it failed.
+/// Traces that the gateway alone began are in its log and in the catalog's only.
+fn exemplar(
+    exchange: &RequestRecord,
+    status: Option<StatusCode>,
+    took: Duration,
+) -> Option<u128> {
+    let head = exchange.head()?;
+    let is_recorded =
+        head.recorder.is_some() || head.parent.is_some_and(SpanContext::is_sampled);
+    let failed = status.is_some_and(|status| status.is_server_error());
+    (is_recorded || failed || took >= SLOW).then(|| head.span.trace())
 }
 
 #[cfg(test)]

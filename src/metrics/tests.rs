@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 39] = [
+const NAMES: [&str; 51] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -48,6 +48,18 @@ const NAMES: [&str; 39] = [
     "nsgate_reads_discarded_total",
     "nsgate_gateways_differing",
     "nsgate_gateways_expired_total",
+    "nsgate_added_duration_seconds",
+    "nsgate_limited_requests_total",
+    "nsgate_tls_handshake_failures_total",
+    "nsgate_worker_busy_seconds_total",
+    "nsgate_worker_parks_total",
+    "nsgate_worker_tasks",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+    "process_max_fds",
+    "process_start_time_seconds",
+    "process_threads",
 ];
 
 fn request(status: u16) -> CompletedRequest<'static> {
@@ -56,6 +68,9 @@ fn request(status: u16) -> CompletedRequest<'static> {
         backend: None,
         status: StatusCode::from_u16(status).ok(),
         took: std::time::Duration::from_millis(3),
+        added: Some(std::time::Duration::from_micros(40)),
+        limit: None,
+        trace: None,
         request_bytes: 40,
         response_bytes: 180,
     }

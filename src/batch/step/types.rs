@@ -1,5 +1,6 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -100,6 +101,13 @@ impl Refusal {
     /// Creates a refusal with status 503 and code 17.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// True if another writer is the reason: the entry's version, name or table is no longer as the batch expects it, or
+    /// is locked. A refusal of the whole batch is not, e.g. an operator's decision.
+    pub fn is_another_writers(&self) -> bool {
+        let is_conflict = self.status == StatusCode::CONFLICT && self.entry.is_some();
+        is_conflict || self.locked.is_some()
     }
 
     /// Sets the table's latest version.
