@@ -5,8 +5,8 @@
 //! others need the configured token.
 
 pub mod batches;
-pub mod gateways;
 mod exposition;
+pub mod gateways;
 mod host;
 mod pages;
 mod problem;
@@ -94,10 +94,7 @@ impl Admin {
     }
 
     /// Makes a page on a thread of its own. With many backends or mounts it takes longer than a request may wait.
-    async fn off_worker(
-        &self,
-        make: impl FnOnce(&AdminState) -> Page + Send + 'static,
-    ) -> Page {
+    async fn off_worker(&self, make: impl FnOnce(&AdminState) -> Page + Send + 'static) -> Page {
         let shown = Arc::clone(&self.0);
         let made = tokio::task::spawn_blocking(move || make(&shown)).await;
         made.unwrap_or_else(|_| {

@@ -7,7 +7,7 @@ use prometheus::{IntCounter, IntCounterVec};
 pub enum Limit {
     /// `limits.rate`: the caller sends too many requests.
     Rate,
-    /// `limits.share`: the caller has its share of the places of requests that are served.
+    /// `limits.caller_share`: the caller has its share of the places of requests that are served.
     Share,
     /// `limits.in_flight`: no place is free.
     InFlight,

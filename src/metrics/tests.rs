@@ -89,6 +89,10 @@ fn every_name_is_exposed_with_its_help_and_type() {
     issuer.refreshed(false);
     metrics.requests().began();
     metrics.requests().ended(request(200));
+    let worker = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    metrics.watch_workers(&[worker.handle().clone()]);
     metrics.limits(4096, 10_000);
     metrics.certificates([("listen", UNIX_EPOCH)].into_iter());
     metrics.log(&LogCounts::default());
@@ -206,6 +210,50 @@ fn what_many_threads_count_is_one_count() {
             assert!(text.contains(&line), "{line}{text}");
         }
     }
+}
+
+#[test]
+fn limits_failed_handshakes_and_conflicts_are_counted_by_their_reason() {
+    let metrics = Metrics::new();
+    metrics.requests().began();
+    metrics.requests().ended(CompletedRequest {
+        limit: Some(Limit::Share),
+        ..request(503)
+    });
+    metrics.tls_failures().count(TlsFailure::Rejected);
+    metrics.batch().conflicted();
+    let text = metrics.render().unwrap();
+    for (sample, count) in [
+        ("nsgate_limited_requests_total{reason=\"share\"}", 1),
+        ("nsgate_limited_requests_total{reason=\"rate\"}", 0),
+        (
+            "nsgate_tls_handshake_failures_total{reason=\"rejected\"}",
+            1,
+        ),
+        ("nsgate_tls_handshake_failures_total{reason=\"closed\"}", 0),
+        ("nsgate_batches_total{outcome=\"conflict\"}", 1),
+        ("nsgate_batches_total{outcome=\"refused\"}", 0),
+        ("nsgate_added_duration_seconds_bucket{le=\"0.000025\"}", 0),
+        ("nsgate_added_duration_seconds_bucket{le=\"0.00005\"}", 1),
+    ] {
+        let line = format!("{sample} {count}\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+}
+
+#[test]
+fn only_openmetrics_has_exemplars() {
+    let metrics = Metrics::new();
+    metrics.requests().began();
+    metrics.requests().ended(CompletedRequest {
+        trace: Some(0xfeed),
+        ..request(200)
+    });
+    let open = metrics.render_as(Format::OpenMetrics).unwrap();
+    let traced = open.lines().find(|line| line.contains("0feed\"} 0.003 "));
+    let bucket = "nsgate_request_duration_seconds_bucket{operation=\"describe_table\",le=\"0.005\"} 1 # {trace_id=";
+    assert!(traced.unwrap().starts_with(bucket), "{traced:?}");
+    assert!(!metrics.render().unwrap().contains("trace_id"));
 }
 
 /// Counts one request of each kind that has series of its own.

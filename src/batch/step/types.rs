@@ -366,3 +366,23 @@ pub enum Effect {
     /// Write the end. → `Ended`
     LogEnd,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_of_an_entry_and_a_lock_are_another_writers_and_nothing_else() {
+        let conflict = Refusal::conflict("the version exists");
+        assert!(conflict.clone().at(1).is_another_writers());
+        assert!(!conflict.is_another_writers(), "an operator ended it");
+        let busy = Refusal::unavailable("no answer");
+        assert!(!busy.clone().at(0).is_another_writers());
+        let locked = LockedEntry { entry: 0, by: None };
+        let locked = Refusal {
+            locked: Some(locked),
+            ..busy
+        };
+        assert!(locked.is_another_writers());
+    }
+}
