@@ -1,4 +1,4 @@
-//! The contents of the pages `/metrics`, `/ready` and `/backends`.
+//! The contents of the pages `/ready` and `/backends`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
