@@ -7,6 +7,7 @@
 mod alerts;
 pub mod backends;
 pub mod batches;
+mod exposition;
 pub mod gateways;
 pub mod history;
 mod host;
@@ -24,6 +25,7 @@ use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -49,8 +51,6 @@ use crate::request::context::RequestContext;
 use crate::telemetry::audit::{Audit, AuditRecord, Who};
 
 const JSON: &str = "application/json";
-/// The text exposition format of Prometheus.
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The state that the pages show.
 pub struct AdminState {
@@ -95,7 +95,7 @@ pub struct Admin(Arc<AdminState>);
 struct Page {
     status: StatusCode,
     kind: &'static str,
-    body: String,
+    body: Bytes,
     /// Headers for browsers; `None` if the page needs none.
     headers: Option<&'static HeaderMap>,
 }
@@ -112,7 +112,7 @@ impl Admin {
     }
 
     /// Makes a page on a thread of its own. With many backends or mounts it takes longer than a request may wait.
-    async fn off_worker(&self, make: fn(&AdminState) -> Page) -> Page {
+    async fn off_worker(&self, make: impl FnOnce(&AdminState) -> Page + Send + 'static) -> Page {
         let shown = Arc::clone(&self.0);
         let made = tokio::task::spawn_blocking(move || make(&shown)).await;
         made.unwrap_or_else(|_| Page::broken())
@@ -177,7 +177,11 @@ impl Admin {
         let page = match path {
             "/" => status::page(),
             "/status" => status::report_page(Arc::clone(&self.0)).await,
-            "/metrics" => self.off_worker(pages::metrics).await,
+            "/metrics" => {
+                let wanted = exposition::Wanted::by(request.headers());
+                self.off_worker(move |shown| exposition::metrics(shown, wanted))
+                    .await
+            }
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
             "/gateways" => Page::json(StatusCode::OK, &json!(gateways::list(shown))),
@@ -262,7 +266,7 @@ impl Page {
         Self {
             status,
             kind: JSON,
-            body: format!("{value:#}\n"),
+            body: format!("{value:#}\n").into(),
             headers: None,
         }
     }

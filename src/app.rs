@@ -172,6 +172,7 @@ async fn serve(
     let in_use = Arc::new(ActiveConfig::new(lasting, snapshot));
     in_use.start();
     watch_stalls(workers, &in_use.lasting.metrics);
+    in_use.lasting.metrics.watch_workers(workers);
 
     let (reloads, asked) = Reloads::new();
     let readiness = Arc::new(Readiness::default());

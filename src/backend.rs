@@ -242,10 +242,11 @@ impl Backend {
     /// Does the same as [`send`](Self::send) with a borrowed request, which is not moved until it is written. Its
     /// content must not be used afterwards.
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
-        let operation = RequestContext::of(request.extensions()).operation;
+        let context = RequestContext::of(request.extensions());
+        let (operation, exchange) = (context.operation, context.exchange.clone());
         let began = Instant::now();
         let limit = self.limit(operation);
-        let wait = UpstreamTimer::begin(self, operation, began);
+        let wait = UpstreamTimer::begin(self, operation, exchange, began);
         let outcome = self.kind.pass(began + limit, request).await;
         match &outcome {
             Ok(_) => wait.answered(Instant::now()),
@@ -259,7 +260,7 @@ impl Backend {
         let (operation, began) = (ask.operation, Instant::now());
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
-        let wait = UpstreamTimer::begin(self, Some(operation), began);
+        let wait = UpstreamTimer::begin(self, Some(operation), None, began);
         let outcome = self.kind.ask(began + limit, ask).await;
         if let Err(failure) = &outcome {
             wait.failed(failure);

@@ -47,7 +47,7 @@ use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
-use crate::metrics;
+use crate::metrics::{self, Limit};
 use crate::telemetry::audit::Audit;
 use locks::LockError;
 use log::{BatchId, Log, LogError};
@@ -357,11 +357,12 @@ fn unwritten(error: LogError) -> Error {
 /// Converts a failed wait for the lock of a table, or of a namespace above it. `message` is used when the wait timed
 /// out.
 fn locked(error: LockError, message: &str) -> Error {
-    busy(match error {
-        LockError::TimedOut => message,
-        LockError::Crowded => "too many requests wait for locked tables; retry later",
-        LockError::Unguarded => UNGUARDED,
-    })
+    match error {
+        LockError::TimedOut => busy(message),
+        LockError::Crowded => busy("too many requests wait for locked tables; retry later")
+            .because(Limit::Locks.as_str()),
+        LockError::Unguarded => busy(UNGUARDED),
+    }
 }
 
 fn unread(error: LogError) -> Error {

@@ -9,11 +9,15 @@ mod auth;
 mod backend;
 mod batch;
 mod callers;
+mod exemplars;
 mod failures;
 mod families;
+mod openmetrics;
 mod operations;
 mod process;
+mod refusals;
 mod request;
+mod runtime;
 mod shards;
 mod share;
 mod timings;
@@ -25,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{Histogram, IntGauge, Registry, TextEncoder};
+use tokio::runtime::Handle;
 
 pub use audit::Audit;
 pub use auth::{Auth, CacheLookup, Issuer};
@@ -33,11 +38,12 @@ pub use batch::{Batch, BatchCounts, BatchState, Phase};
 pub use callers::{BusiestCallers, BusyCaller};
 pub use failures::{FailedRequest, RecentFailures};
 pub use process::ProcessFigures;
+pub use refusals::{Limit, TlsFailure, TlsFailures};
 pub use request::{CompletedRequest, Requests};
 pub use totals::Totals;
 
 use crate::config::Histograms;
-use families::Families;
+use families::{Families, REQUEST_DURATION};
 use upstream::Upstream;
 
 /// All metrics of one gateway. Created once; the modules get handles.
@@ -47,9 +53,19 @@ pub struct Metrics {
     requests: Arc<Requests>,
     auth: Auth,
     batch: Batch,
+    tls_failures: TlsFailures,
     upstream: Upstream,
     /// The handles by name: a backend keeps its counters when the configuration is read again.
     backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
+}
+
+/// The format in which metrics are rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The text exposition format, version 0.0.4.
+    Text,
+    /// OpenMetrics 1.0, with exemplars.
+    OpenMetrics,
 }
 
 /// The batch log, as one gateway sees it.
@@ -89,6 +105,7 @@ impl Metrics {
             requests: Arc::new(Requests::new(&families)),
             auth: Auth::new(&families),
             batch: Batch::new(&families),
+            tls_failures: TlsFailures::new(&families.tls_failures),
             upstream: Upstream::new(&families.upstream_duration, by),
             backends: Mutex::default(),
             registry,
@@ -134,6 +151,16 @@ impl Metrics {
     /// Returns the gauge of open client connections.
     pub fn connections(&self) -> &IntGauge {
         &self.families.connections
+    }
+
+    /// Returns the counters of failed TLS handshakes with clients.
+    pub fn tls_failures(&self) -> &TlsFailures {
+        &self.tls_failures
+    }
+
+    /// Shows these workers from now on.
+    pub fn watch_workers(&self, workers: &[Handle]) {
+        self.families.runtime.watch(workers);
     }
 
     /// Returns the histogram of the time for which workers do not run what is due.
@@ -250,10 +277,23 @@ impl Metrics {
 
     /// Returns the metrics in the text exposition format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
+        self.render_as(Format::Text)
+    }
+
+    /// Returns the metrics in this format.
+    pub fn render_as(&self, format: Format) -> Result<String, prometheus::Error> {
         self.gather_requests();
         self.upstream.gather();
         self.auth.refresh();
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        self.families.runtime.refresh();
+        let families = self.registry.gather();
+        match format {
+            Format::Text => TextEncoder::new().encode_to_string(&families),
+            Format::OpenMetrics => {
+                let exemplars = self.requests.exemplars();
+                Ok(openmetrics::encode(&families, REQUEST_DURATION, &exemplars))
+            }
+        }
     }
 }
 

@@ -78,6 +78,10 @@ pub struct RequestRecord {
     /// The age at which the response began.
     answered: OnceLock<Duration>,
     waits: WaitClock,
+    /// The time for which a catalog had the request itself, in nanoseconds; 0 if none had.
+    forwarded: AtomicU64,
+    /// True if the response was whole when it began.
+    is_whole: AtomicBool,
     request_bytes: AtomicU64,
     response_bytes: AtomicU64,
     over: AtomicBool,
@@ -130,6 +134,8 @@ impl RequestRecord {
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
             waits: WaitClock::default(),
+            forwarded: AtomicU64::new(0),
+            is_whole: AtomicBool::new(false),
             request_bytes: AtomicU64::new(0),
             response_bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -206,6 +212,14 @@ impl RequestRecord {
         Some(CatalogWait(Arc::clone(self)))
     }
 
+    /// Notes that a catalog had the request itself for this long. A request goes to one catalog at a time.
+    pub fn forwarded(&self, took: Duration) {
+        let before = self.forwarded.load(Ordering::Relaxed);
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let after = before.saturating_add(took.max(1));
+        self.forwarded.store(after, Ordering::Relaxed);
+    }
+
     /// Notes the caller.
     pub fn authenticated(&self, caller: &Principal) {
         if self.is_observed() {
@@ -251,6 +265,11 @@ impl RequestRecord {
     /// Notes the status of the response.
     pub fn answered(&self, status: StatusCode) {
         self.status.store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// Notes that the response was whole when it began, so that its end does not depend on the catalog.
+    pub fn answered_whole(&self) {
+        self.is_whole.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the response begins now, for an observer that needs the time.
@@ -342,6 +361,14 @@ impl RequestRecord {
     /// The time spent waiting for catalogs until `age`; waits side by side count once. Zero if waits are not recorded.
     pub fn upstream(&self, age: Duration) -> Duration {
         self.waits.total(age)
+    }
+
+    /// The part of `age` that the gateway itself took; `None` if no catalog had the request itself, or if the response
+    /// was not whole when it began.
+    pub fn added(&self, age: Duration) -> Option<Duration> {
+        let forwarded = self.forwarded.load(Ordering::Relaxed);
+        let is_told_apart = forwarded > 0 && self.is_whole.load(Ordering::Relaxed);
+        is_told_apart.then(|| age.saturating_sub(Duration::from_nanos(forwarded)))
     }
 
     /// The number of bytes of the request's body that were read.

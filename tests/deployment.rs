@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// The time between the end of the drain and the moment at which the process is killed, in seconds.
 const MARGIN: u64 = 5;
+/// The address that stands for the one of these pages in the rules; see deploy/metrics.md.
+const RUNBOOKS: &str = "https://nsgate.example/deploy/metrics.md";
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -53,7 +55,7 @@ fn seconds(text: &str) -> u64 {
 /// Returns every metric that a text mentions, without the suffixes that Prometheus appends.
 fn spoken_of(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let words = words.filter(|word| word.starts_with("nsgate_"));
+    let words = words.filter(|word| word.starts_with("nsgate_") || word.starts_with("process_"));
     let bare = |word: &str| {
         let ends = ["_bucket", "_count", "_sum"];
         let end = ends.iter().find_map(|end| word.strip_suffix(end));
@@ -63,14 +65,11 @@ fn spoken_of(text: &str) -> BTreeSet<String> {
 }
 
 fn alerts() -> Vec<Value> {
-    let groups = yaml("prometheus/alerts.yml")["groups"]
-        .as_array()
-        .unwrap()
-        .clone();
-    let rules = groups
-        .iter()
-        .flat_map(|group| group["rules"].as_array().unwrap().clone());
-    rules.collect()
+    let groups = ["prometheus/alerts.yml", "prometheus/slo.yml"]
+        .into_iter()
+        .flat_map(|name| yaml(name)["groups"].as_array().unwrap().clone());
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap().clone());
+    rules.filter(|rule| rule["alert"].is_string()).collect()
 }
 
 #[test]
@@ -101,6 +100,8 @@ fn rules_and_panels_look_at_metrics_that_there_are() {
     for name in [
         "prometheus/alerts.yml",
         "prometheus/alerts.test.yml",
+        "prometheus/slo.yml",
+        "prometheus/slo.test.yml",
         "grafana/nsgate.json",
         "metrics.md",
     ] {
@@ -116,11 +117,10 @@ fn rules_and_panels_look_at_metrics_that_there_are() {
 #[test]
 fn every_metric_and_every_alert_is_explained_and_nothing_else_is() {
     let page = text("metrics.md");
-    let rows = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `nsgate_"));
-    let rows = rows.map(|row| format!("nsgate_{}", row.split(['`', '{']).next().unwrap()));
-    let explained: BTreeSet<String> = rows.collect();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = rows.map(|row| row.split(['`', '{']).next().unwrap());
+    let names = names.filter(|name| name.starts_with("nsgate_") || name.starts_with("process_"));
+    let explained: BTreeSet<String> = names.map(str::to_owned).collect();
     let known: BTreeSet<String> = Metrics::new().names().iter().cloned().collect();
     assert_eq!(explained, known, "the rows of deploy/metrics.md");
 
@@ -139,6 +139,13 @@ fn every_metric_and_every_alert_is_explained_and_nothing_else_is() {
         for annotation in ["summary", "description", "action"] {
             assert!(told[annotation].is_string(), "{annotation}: {rule}");
         }
+        // The anchor of a heading is its text in lower case.
+        let anchor = rule["alert"].as_str().unwrap().to_lowercase();
+        assert_eq!(
+            told["runbook_url"],
+            format!("{RUNBOOKS}#{anchor}"),
+            "{rule}"
+        );
         assert!(["page", "ticket"].contains(&rule["labels"]["severity"].as_str().unwrap()));
     }
 }
@@ -246,6 +253,7 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
     // The chart contains the same rules and the same dashboard.
     for (link, file) in [
         ("alerts.yml", "prometheus/alerts.yml"),
+        ("slo.yml", "prometheus/slo.yml"),
         ("dashboard.json", "grafana/nsgate.json"),
     ] {
         assert_eq!(text(&format!("helm/nsgate/files/{link}")), text(file));

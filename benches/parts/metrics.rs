@@ -16,6 +16,9 @@ fn one_request(bencher: Bencher<'_, '_>) {
         backend: Some(&backend),
         status: Some(StatusCode::OK),
         took: Duration::from_micros(250),
+        added: Some(Duration::from_micros(40)),
+        limit: None,
+        trace: None,
         request_bytes: 45,
         response_bytes: 200,
     };

@@ -118,9 +118,10 @@ def main():
     rendered = chart.render(values=VALUES, name="edge")
     manifests = {name: text for name, text in rendered.items() if name.endswith(".yaml")}
     documents = [document for text in manifests.values() for document in yaml.safe_load_all(text) if document]
-    rule = next(document for document in documents if document["kind"] == "PrometheusRule")
-    with open(f"{folder}/files/alerts.yml") as rules:
-        assert rule["spec"] == yaml.safe_load(rules), "the chart changes the alerting rules"
+    rendered_rules = [document["spec"] for document in documents if document["kind"] == "PrometheusRule"]
+    for spec, name in zip(rendered_rules, ["alerts.yml", "slo.yml"], strict=True):
+        with open(f"{folder}/files/{name}") as rules:
+            assert spec == yaml.safe_load(rules), f"the chart changes {name}"
     with open(out, "w") as file:
         yaml.safe_dump_all(documents + shared(chart), file)
     print(f"{len(documents)} manifests rendered, {len(WRONG)} wrong values refused")

@@ -59,7 +59,7 @@ pub(super) fn page() -> Page {
     Page {
         status: StatusCode::OK,
         kind: HTML,
-        body: PAGE.clone(),
+        body: PAGE.clone().into(),
         headers: Some(&HEADERS),
     }
 }

@@ -109,7 +109,10 @@ async fn every_page_answers_and_only_to_reading() {
         assert_eq!(ask(&admin, "GET", path, None).await.0, 404, "{path}");
     }
     let (_, response) = ask(&admin, "GET", "/metrics", None).await;
-    assert_eq!(response.headers()[CONTENT_TYPE], EXPOSITION);
+    assert_eq!(
+        response.headers()[CONTENT_TYPE],
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
 }
 
 #[tokio::test]

@@ -247,6 +247,7 @@ pub(super) fn serving(
         tls,
         protocols: Protocols::new(limits),
         gauge: Some(metrics.connections().clone()),
+        tls_failures: Some(metrics.tls_failures().clone()),
     }
 }
 
@@ -259,6 +260,7 @@ pub(super) fn serving_admin(
     Serving {
         connections: ADMIN_CONNECTIONS,
         gauge: None,
+        tls_failures: None,
         drain_timeout: ADMIN_DRAIN,
         ..serving(config, metrics, tls)
     }

@@ -87,6 +87,7 @@ pub(super) fn serve(
     let serving = Serving {
         tls,
         gauge: None,
+        tls_failures: None,
         ..snapshot.serving.clone()
     };
     let address = listener.address();

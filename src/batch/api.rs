@@ -136,7 +136,11 @@ impl Batches {
             let plan = match plan.await {
                 Ok(plan) => plan,
                 Err(refusal) => {
-                    coordinator.metrics.refused();
+                    if refusal.is_another_writers() {
+                        coordinator.metrics.conflicted();
+                    } else {
+                        coordinator.metrics.refused();
+                    }
                     let written = false;
                     return of_run.set(BatchAnswer::Refused { refusal, written });
                 }

@@ -9,6 +9,7 @@ use super::{Free, RoutingSnapshot};
 use crate::backend::Backend;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
+use crate::metrics::Limit;
 
 /// The number of requests that may always wait for a catalog: with fewer places there is nothing to share out.
 const ALWAYS: usize = 16;
@@ -31,7 +32,9 @@ pub(super) fn check(
         "too many requests are waiting for backend `{}`; retry later",
         backend.name()
     );
-    Err(Error::unavailable(message).with_retry_after(RetryAfter::SOON))
+    Err(Error::unavailable(message)
+        .because(Limit::Catalog.as_str())
+        .with_retry_after(RetryAfter::SOON))
 }
 
 fn has_room(waiting: usize, free: usize) -> bool {

@@ -12,6 +12,7 @@ use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
+use crate::metrics::Limit;
 use crate::protocol::operation::recognize;
 use crate::request::places::Places;
 use crate::request::{CompletionObserver, RequestRecord};
@@ -70,6 +71,7 @@ fn name(request: &mut Request<Body>) {
 
 fn full() -> Error {
     Error::unavailable("the gateway has reached its limit of requests in flight; retry later")
+        .because(Limit::InFlight.as_str())
         .with_retry_after(RetryAfter::SOON)
 }
 

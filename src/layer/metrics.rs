@@ -5,16 +5,20 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::body::{Body, End};
-use crate::metrics::{CompletedRequest, FailedRequest, RecentFailures, Requests};
+use crate::metrics::{CompletedRequest, FailedRequest, Limit, RecentFailures, Requests};
 use crate::protocol::operation::Operation;
+use crate::protocol::trace::SpanContext;
 use crate::request::{CompletionObserver, RequestRecord};
+
+/// The duration from which a request is slow enough to be an exemplar, whether or not its trace is recorded.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// Makes [`Metrics`].
 #[derive(Clone)]
@@ -103,6 +107,9 @@ where
             && let Some(exchange) = this.exchange.take()
         {
             exchange.answered(response.status());
+            if response.body().is_whole() {
+                exchange.answered_whole();
+            }
             exchange.observe_response(response.body_mut());
         }
         polled
@@ -111,15 +118,19 @@ where
 
 impl CompletionObserver for RequestCounter {
     fn over(&self, exchange: &RequestRecord, how: End) {
-        let status = exchange.status().map_or(0, |status| status.as_u16());
-        if RecentFailures::takes(status) || how == End::Broken {
-            self.0.failures().keep(failure(exchange, status, how));
+        let (status, took) = (exchange.status(), exchange.age());
+        let number = status.map_or(0, |status| status.as_u16());
+        if RecentFailures::takes(number) || how == End::Broken {
+            self.0.failures().keep(failure(exchange, number, how));
         }
         let is_sampled = self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
-            status: exchange.status(),
-            took: exchange.age(),
+            status,
+            took,
+            added: exchange.added(took),
+            limit: limit(exchange, status),
+            trace: exemplar(exchange, status, took),
             request_bytes: exchange.request_bytes(),
             response_bytes: exchange.response_bytes(),
         });
@@ -151,15 +162,101 @@ fn failure(exchange: &RequestRecord, status: u16, how: End) -> FailedRequest {
     }
 }
 
+/// Returns the limit that refused a request.
+fn limit(exchange: &RequestRecord, status: Option<StatusCode>) -> Option<Limit> {
+    let refusals = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    let refused = status.filter(|status| refusals.contains(status));
+    refused.and_then(|_| Limit::named(exchange.reason()?))
+}
+
+/// Returns the trace of a request that makes a good exemplar: somebody records its trace, or it was slow, or it failed.
+/// Traces that the gateway alone began are in its log and in the catalog's only.
+fn exemplar(exchange: &RequestRecord, status: Option<StatusCode>, took: Duration) -> Option<u128> {
+    let head = exchange.head()?;
+    let is_recorded = head.recorder.is_some() || head.parent.is_some_and(SpanContext::is_sampled);
+    let failed = status.is_some_and(|status| status.is_server_error());
+    (is_recorded || failed || took >= SLOW).then(|| head.span.trace())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use http::StatusCode;
+    use http::{HeaderValue, Method, StatusCode, Version};
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
+    use crate::error::code::Code;
     use crate::metrics::Metrics as All;
+    use crate::request::RequestHead;
     use crate::request::context::RequestContext;
+
+    fn head(parent: Option<SpanContext>) -> RequestHead {
+        RequestHead {
+            id: HeaderValue::from_static("id"),
+            span: SpanContext::start(),
+            parent,
+            is_observed: false,
+            client: None,
+            method: Method::POST,
+            version: Version::HTTP_11,
+            recorder: None,
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_traced_slow_or_failed_is_an_exemplar() {
+        let quick = Duration::from_millis(1);
+        let unsampled =
+            HeaderValue::from_static("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
+        let unsampled = SpanContext::parse(&unsampled);
+        for (parent, status, took, expected) in [
+            (None, 200, quick, false),
+            (unsampled, 200, quick, false),
+            (Some(SpanContext::start()), 200, quick, true),
+            (None, 404, quick, false),
+            (None, 503, quick, true),
+            (None, 200, SLOW, true),
+        ] {
+            let head = head(parent);
+            let trace = head.span.trace();
+            let exchange = RequestRecord::begin(Some(head), [].into_iter().collect());
+            let status = StatusCode::from_u16(status).ok();
+            let found = exemplar(&exchange, status, took);
+            assert_eq!(found, expected.then_some(trace), "{parent:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_counts_for_its_limit_and_a_catalogs_answer_does_not() {
+        let exchange = |reason| {
+            let exchange = RequestRecord::begin(None, [].into_iter().collect());
+            exchange.failed(Code::ServiceUnavailable, reason);
+            exchange
+        };
+        let of =
+            |exchange: &RequestRecord, status| limit(exchange, StatusCode::from_u16(status).ok());
+        assert_eq!(of(&exchange(Some("share")), 503), Some(Limit::Share));
+        assert_eq!(of(&exchange(Some("keys_unavailable")), 503), None);
+        assert_eq!(of(&exchange(None), 429), None);
+        assert_eq!(of(&exchange(Some("share")), 401), None);
+    }
+
+    #[test]
+    fn the_gateways_own_time_is_what_the_catalog_did_not_take() {
+        let ms = Duration::from_millis;
+        let exchange = RequestRecord::begin(None, [].into_iter().collect());
+        exchange.answered_whole();
+        assert_eq!(exchange.added(ms(9)), None, "no catalog had it");
+        exchange.forwarded(ms(3));
+        exchange.forwarded(ms(4));
+        assert_eq!(exchange.added(ms(9)), Some(ms(2)));
+        let streams = RequestRecord::begin(None, [].into_iter().collect());
+        streams.forwarded(ms(3));
+        assert_eq!(streams.added(ms(9)), None, "its end is the catalog's");
+    }
 
     fn answer(request: &Request<Body>, status: StatusCode) -> Response<Body> {
         let exchange = RequestContext::of(request.extensions()).exchange.as_ref();

@@ -21,6 +21,7 @@ use crate::config::RateLimit;
 use crate::error::Error;
 use crate::error::code::Code;
 use crate::error::retry_after::RetryAfter;
+use crate::metrics::Limit;
 use crate::request::caller::Caller;
 use crate::request::context::RequestContext;
 use crate::request::places::Places;
@@ -104,6 +105,7 @@ fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
     Err(Error::unavailable(
         "this caller has reached its limit of requests in flight; retry when some have finished",
     )
+    .because(Limit::Share.as_str())
     .with_retry_after(RetryAfter::SOON))
 }
 
@@ -155,7 +157,9 @@ impl Rates {
         let words = format!(
             "too many requests from this caller: {requests} per {period} are allowed, {burst} at once; retry in {wait} s"
         );
-        Error::new(Code::Throttling, words).with_retry_after(wait)
+        Error::new(Code::Throttling, words)
+            .because(Limit::Rate.as_str())
+            .with_retry_after(wait)
     }
 }
 

@@ -13,6 +13,7 @@ pub struct Batch {
     committed: IntCounter,
     aborted: IntCounter,
     refused: IntCounter,
+    conflicted: IntCounter,
     unknown: IntCounter,
     phases: [Histogram; 6],
     entries: Histogram,
@@ -113,6 +114,7 @@ impl Batch {
             committed: outcome("committed"),
             aborted: outcome("aborted"),
             refused: outcome("refused"),
+            conflicted: outcome("conflict"),
             unknown: outcome("unknown"),
             phases: PHASES.map(phase),
             entries: families.batch_entries.clone(),
@@ -133,6 +135,11 @@ impl Batch {
     /// Counts a batch whose versions all became visible.
     pub fn committed(&self) {
         self.committed.inc();
+    }
+
+    /// Counts a batch that failed because of another writer, whether it was refused or aborted.
+    pub fn conflicted(&self) {
+        self.conflicted.inc();
     }
 
     /// Counts a batch that failed after its intent was durable, and is undone.

@@ -1,15 +1,19 @@
 //! Counts requests as they begin and end: in flight, by operation and backend, and how long they took.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus::{HistogramVec, IntGauge};
+use prometheus::local::LocalHistogram;
+use prometheus::{Histogram, HistogramVec, IntGauge};
 
 use super::backend::Backend;
 use super::callers::{BusiestCallers, SAMPLED};
+use super::exemplars::{Buckets, Exemplars};
 use super::failures::RecentFailures;
 use super::families::Families;
+use super::refusals::{Limit, LimitedRequests};
 use super::shards::{Count, Shards, lock};
 use super::share::BackendCounters;
 use super::timings::Timings;
@@ -23,6 +27,8 @@ pub struct Requests {
     tallies: Shards<Tally>,
     in_flight: IntGauge,
     durations: HistogramVec,
+    added: Histogram,
+    limited: LimitedRequests,
     alone: BackendCounters,
     failures: RecentFailures,
     callers: BusiestCallers,
@@ -35,7 +41,16 @@ struct Tally {
     begun: Count,
     /// The requests that ended on this thread.
     ended: Count,
-    durations: Mutex<Timings>,
+    durations: Mutex<Durations>,
+}
+
+/// The durations that one thread has noted.
+#[derive(Default)]
+struct Durations {
+    whole: Timings,
+    /// The gateway's own part of them; `None` before the first.
+    added: Option<LocalHistogram>,
+    exemplars: Exemplars,
 }
 
 /// One completed request.
@@ -49,6 +64,12 @@ pub struct CompletedRequest<'a> {
     pub status: Option<StatusCode>,
     /// The time from the request's headers to the end of the response.
     pub took: Duration,
+    /// The part of that time that the gateway itself took; `None` if it cannot be told from the catalog's.
+    pub added: Option<Duration>,
+    /// The limit that refused it; `None` if none did.
+    pub limit: Option<Limit>,
+    /// The id of its trace, if it makes a good exemplar.
+    pub trace: Option<u128>,
     /// The length of the request's body in bytes, as far as it was read.
     pub request_bytes: u64,
     /// The length of the response's body in bytes, as far as it was sent.
@@ -61,6 +82,8 @@ impl Requests {
             tallies: Shards::default(),
             in_flight: families.in_flight.clone(),
             durations: families.request_duration.clone(),
+            added: families.added_duration.clone(),
+            limited: LimitedRequests::new(&families.limited),
             alone: BackendCounters::new(NO_BACKEND.into(), families),
             failures: RecentFailures::default(),
             callers: BusiestCallers::default(),
@@ -88,9 +111,21 @@ impl Requests {
         let (tally, writer) = self.tallies.own();
         tally.ended.add(1, writer);
         let took = request.took.as_secs_f64();
-        lock(&tally.durations).add(request.operation, took, |operation| {
+        let mut durations = lock(&tally.durations);
+        durations.whole.add(request.operation, took, |operation| {
             self.durations.with_label_values(&[operation])
         });
+        if let Some(added) = request.added {
+            let histogram = durations.added.get_or_insert_with(|| self.added.local());
+            histogram.observe(added.as_secs_f64());
+        }
+        if let Some(trace) = request.trace {
+            durations.exemplars.note(request.operation, took, trace);
+        }
+        drop(durations);
+        if let Some(limit) = request.limit {
+            self.limited.count(limit);
+        }
         let share = request
             .backend
             .map_or(&self.alone, |backend| &backend.share);
@@ -112,8 +147,19 @@ impl Requests {
         self.in_flight
             .set(i64::try_from(begun.saturating_sub(ended)).unwrap_or(i64::MAX));
         for tally in self.tallies.all() {
-            lock(&tally.durations).flush();
+            let durations = lock(&tally.durations);
+            durations.whole.flush();
+            durations.added.iter().for_each(LocalHistogram::flush);
         }
         self.alone.gather();
+    }
+
+    /// Returns the exemplars of all threads, by operation.
+    pub(super) fn exemplars(&self) -> BTreeMap<&'static str, Buckets> {
+        let mut all = BTreeMap::new();
+        for tally in self.tallies.all() {
+            lock(&tally.durations).exemplars.gather(&mut all);
+        }
+        all
     }
 }

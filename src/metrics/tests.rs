@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 39] = [
+const NAMES: [&str; 51] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -48,6 +48,18 @@ const NAMES: [&str; 39] = [
     "nsgate_reads_discarded_total",
     "nsgate_gateways_differing",
     "nsgate_gateways_expired_total",
+    "nsgate_added_duration_seconds",
+    "nsgate_limited_requests_total",
+    "nsgate_tls_handshake_failures_total",
+    "nsgate_worker_busy_seconds_total",
+    "nsgate_worker_parks_total",
+    "nsgate_worker_tasks",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+    "process_max_fds",
+    "process_start_time_seconds",
+    "process_threads",
 ];
 
 fn request(status: u16) -> CompletedRequest<'static> {
@@ -56,6 +68,9 @@ fn request(status: u16) -> CompletedRequest<'static> {
         backend: None,
         status: StatusCode::from_u16(status).ok(),
         took: std::time::Duration::from_millis(3),
+        added: Some(std::time::Duration::from_micros(40)),
+        limit: None,
+        trace: None,
         request_bytes: 40,
         response_bytes: 180,
     }
@@ -74,6 +89,10 @@ fn every_name_is_exposed_with_its_help_and_type() {
     issuer.refreshed(false);
     metrics.requests().began();
     metrics.requests().ended(request(200));
+    let worker = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    metrics.watch_workers(&[worker.handle().clone()]);
     metrics.limits(4096, 10_000);
     metrics.certificates([("listen", UNIX_EPOCH)].into_iter());
     metrics.log(&LogCounts::default());
@@ -191,6 +210,50 @@ fn what_many_threads_count_is_one_count() {
             assert!(text.contains(&line), "{line}{text}");
         }
     }
+}
+
+#[test]
+fn limits_failed_handshakes_and_conflicts_are_counted_by_their_reason() {
+    let metrics = Metrics::new();
+    metrics.requests().began();
+    metrics.requests().ended(CompletedRequest {
+        limit: Some(Limit::Share),
+        ..request(503)
+    });
+    metrics.tls_failures().count(TlsFailure::Rejected);
+    metrics.batch().conflicted();
+    let text = metrics.render().unwrap();
+    for (sample, count) in [
+        ("nsgate_limited_requests_total{reason=\"share\"}", 1),
+        ("nsgate_limited_requests_total{reason=\"rate\"}", 0),
+        (
+            "nsgate_tls_handshake_failures_total{reason=\"rejected\"}",
+            1,
+        ),
+        ("nsgate_tls_handshake_failures_total{reason=\"closed\"}", 0),
+        ("nsgate_batches_total{outcome=\"conflict\"}", 1),
+        ("nsgate_batches_total{outcome=\"refused\"}", 0),
+        ("nsgate_added_duration_seconds_bucket{le=\"0.000025\"}", 0),
+        ("nsgate_added_duration_seconds_bucket{le=\"0.00005\"}", 1),
+    ] {
+        let line = format!("{sample} {count}\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+}
+
+#[test]
+fn only_openmetrics_has_exemplars() {
+    let metrics = Metrics::new();
+    metrics.requests().began();
+    metrics.requests().ended(CompletedRequest {
+        trace: Some(0xfeed),
+        ..request(200)
+    });
+    let open = metrics.render_as(Format::OpenMetrics).unwrap();
+    let traced = open.lines().find(|line| line.contains("0feed\"} 0.003 "));
+    let bucket = "nsgate_request_duration_seconds_bucket{operation=\"describe_table\",le=\"0.005\"} 1 # {trace_id=";
+    assert!(traced.unwrap().starts_with(bucket), "{traced:?}");
+    assert!(!metrics.render().unwrap().contains("trace_id"));
 }
 
 /// Counts one request of each kind that has series of its own.

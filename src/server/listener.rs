@@ -26,6 +26,7 @@ use tower::Service;
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::error::cause::Causes;
+use crate::metrics::{TlsFailure, TlsFailures};
 use crate::server::connection::{ConnectionState, Directive, IdleTracker, Protocols, Timeouts};
 use crate::server::tls;
 use workers::{Stream, Workers};
@@ -67,6 +68,8 @@ pub struct Serving {
     pub protocols: Protocols,
     /// The gauge of open connections; `None` if they are not counted.
     pub gauge: Option<IntGauge>,
+    /// The counters of failed TLS handshakes; `None` if they are not counted.
+    pub tls_failures: Option<TlsFailures>,
 }
 
 struct Connections<S> {
@@ -213,7 +216,7 @@ where
         let own = Arc::clone(&state);
         let serve = async move {
             let Ok(stream) = stream.arrived() else { return };
-            let protocols = &serving.protocols;
+            let (protocols, failures) = (&serving.protocols, &serving.tls_failures);
             match &serving.tls {
                 None => {
                     let peer = Peer::new(address, false);
@@ -222,7 +225,7 @@ where
                 }
                 Some(config) => {
                     let accepting = tls::accept(Arc::clone(config), stream);
-                    let secured = secured(protocols, accepting, address, stack, own);
+                    let secured = secured(protocols, accepting, failures, address, stack, own);
                     // Boxed, so that the task of a plain connection stays small.
                     Box::pin(secured).await;
                 }
@@ -310,6 +313,7 @@ where
 async fn secured<T, S>(
     protocols: &Protocols,
     accepting: impl Future<Output = Result<(T, Option<String>), tls::HandshakeError>>,
+    failures: &Option<TlsFailures>,
     address: SocketAddr,
     stack: S,
     state: Arc<ConnectionState>,
@@ -318,22 +322,23 @@ async fn secured<T, S>(
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let (stream, subject) = match state.until_ended(accepting).await {
-        Some(Ok(accepted)) => accepted,
-        Some(Err(refused)) => {
-            return tracing::debug!(client = %address, cause = %refused, "TLS handshake failed");
+    let (reason, cause) = match state.until_ended(accepting).await {
+        Some(Ok((stream, subject))) => {
+            let peer = Peer::new(address, true);
+            let peer = match subject {
+                Some(subject) => peer.certified(&subject),
+                None => peer,
+            };
+            let unread = protocols.serve(stream, peer, stack, state).await;
+            return tell(address, unread);
         }
-        None => {
-            return tracing::debug!(client = %address, cause = "no handshake in time", "TLS handshake failed");
-        }
+        Some(Err(refused)) => (refused.kind(), refused.to_string()),
+        None => (TlsFailure::Timeout, "no handshake in time".to_owned()),
     };
-    let peer = Peer::new(address, true);
-    let peer = match subject {
-        Some(subject) => peer.certified(&subject),
-        None => peer,
-    };
-    let unread = protocols.serve(stream, peer, stack, state).await;
-    tell(address, unread);
+    if let Some(failures) = failures {
+        failures.count(reason);
+    }
+    tracing::debug!(client = %address, reason = reason.as_str(), cause, "TLS handshake failed");
 }
 
 /// Logs a request that could not be parsed and was refused; it has no other record.

@@ -16,6 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::ServerTls;
 use crate::error::BoxError;
+use crate::metrics::TlsFailure;
 use crate::pem::{self, Validity};
 
 /// The first byte of a handshake (RFC 8446, section 5.1).
@@ -131,6 +132,37 @@ async fn linger(mut stream: TcpStream) {
         let mut rest = stream.take(LINGER);
         let mut unread = [0; 1 << 10];
         while rest.read(&mut unread).await.is_ok_and(|read| read > 0) {}
+    }
+}
+
+impl HandshakeError {
+    /// Returns the reason under which it is counted.
+    pub fn kind(&self) -> TlsFailure {
+        match self {
+            Self::Gone => TlsFailure::Closed,
+            Self::PlainHttp => TlsFailure::PlainHttp,
+            Self::Foreign => TlsFailure::NotTls,
+            Self::Certificate(_) => TlsFailure::Certificate,
+            Self::Handshake(error) => kind(error),
+        }
+    }
+}
+
+fn kind(error: &io::Error) -> TlsFailure {
+    use rustls::Error::{
+        AlertReceived, InvalidCertificate, InvalidMessage, NoApplicationProtocol,
+        NoCertificatesPresented, PeerIncompatible,
+    };
+    let cause = error.get_ref();
+    match cause.and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+        // The system reports a lost connection without a cause from rustls.
+        None => TlsFailure::Closed,
+        Some(AlertReceived(_)) => TlsFailure::Rejected,
+        Some(InvalidCertificate(_)) => TlsFailure::Certificate,
+        Some(NoCertificatesPresented) => TlsFailure::NoCertificate,
+        Some(PeerIncompatible(_) | NoApplicationProtocol) => TlsFailure::Incompatible,
+        Some(InvalidMessage(_)) => TlsFailure::NotTls,
+        Some(_) => TlsFailure::Other,
     }
 }
 

@@ -68,14 +68,48 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
     });
     for rule in &rules {
         assert_eq!(rule["health"], "ok", "{rule}");
+        if rule["type"] == "recording" {
+            continue;
+        }
         assert_eq!(rule["state"], "inactive", "{rule}");
-        for annotation in ["summary", "description", "action"] {
+        for annotation in ["summary", "description", "action", "runbook_url"] {
             assert!(
                 rule["annotations"][annotation].is_string(),
                 "{annotation}: {rule}"
             );
         }
     }
+}
+
+#[test]
+fn prometheus_reads_the_exemplars_of_slow_failed_and_traced_requests() {
+    let Some(python) = Python::ready() else {
+        return;
+    };
+    let catalog = Catalog::start(python);
+    let gateway = Gateway::before(&[Behind::kept("warehouse", catalog.uri(), &[])]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let sampled = format!("00-{trace}-00f067aa0ba902b7-01");
+    let client = gateway.client().header("traceparent", &sampled);
+    let describe = client.post("/v1/namespace/%24/describe", &json!({ "id": [] }));
+    block_on(describe).ok();
+
+    let folder = TempDir::new().unwrap();
+    let prometheus = scraping(gateway.admin(), &folder);
+    let address = prometheus.word_after("Listening on\" address=");
+    let asks = Client::new(address.parse().unwrap());
+    let query = "/api/v1/query_exemplars?query=nsgate_request_duration_seconds_bucket\
+                 &start=2020-01-01T00:00:00Z&end=2100-01-01T00:00:00Z";
+    eventually("the exemplar of the request", || {
+        let answer = block_on(asks.get(query));
+        let body: Value = serde_json::from_slice(&answer.body).ok()?;
+        let series = body["data"].as_array()?.iter().find(|series| {
+            series["seriesLabels"]["operation"] == "describe_namespace"
+                && series["exemplars"][0]["labels"]["trace_id"] == trace
+        })?;
+        println!("{series}");
+        Some(())
+    });
 }
 
 #[test]
@@ -86,6 +120,8 @@ fn the_alerting_rules_fire_on_what_they_are_for_and_are_silent_otherwise() {
     for arguments in [
         ["check", "rules", "alerts.yml"],
         ["test", "rules", "alerts.test.yml"],
+        ["check", "rules", "slo.yml"],
+        ["test", "rules", "slo.test.yml"],
     ] {
         let mut promtool = Command::new(program("promtool"));
         promtool.args(arguments).current_dir(deployed("."));
@@ -97,7 +133,8 @@ fn the_alerting_rules_fire_on_what_they_are_for_and_are_silent_otherwise() {
     }
     // Every rule must have a test in which it fires.
     let read = |name| fs::read_to_string(deployed(name)).unwrap();
-    let (rules, tests) = (read("alerts.yml"), read("alerts.test.yml"));
+    let rules = read("alerts.yml") + &read("slo.yml");
+    let tests = read("alerts.test.yml") + &read("slo.test.yml");
     let names = rules
         .lines()
         .filter_map(|line| line.split_once("- alert: "));
@@ -172,7 +209,7 @@ fn check(metrics: &[u8]) {
 pub fn scraping(target: &str, folder: &TempDir) -> Process {
     let config = json!({
         "global": { "scrape_interval": "1s", "evaluation_interval": "1s" },
-        "rule_files": [deployed("alerts.yml")],
+        "rule_files": [deployed("alerts.yml"), deployed("slo.yml")],
         "scrape_configs": [{
             "job_name": "nsgate",
             "static_configs": [{ "targets": [target] }],
@@ -184,6 +221,7 @@ pub fn scraping(target: &str, folder: &TempDir) -> Process {
     command
         .arg(format!("--config.file={}", file.display()))
         .arg(format!("--storage.tsdb.path={}", folder.path().display()))
+        .arg("--enable-feature=exemplar-storage")
         .arg("--web.listen-address=127.0.0.1:0");
     Process::start(&mut command)
 }

@@ -1,5 +1,8 @@
 //! The admin pages: all of them are there, and none shows a secret.
 
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
 use http::Method;
 use serde_json::json;
 
@@ -12,7 +15,7 @@ async fn every_page_is_there_and_none_is_on_the_other_address() {
     for (page, has) in [
         ("/live", ""),
         ("/ready", ""),
-        ("/metrics", "nsgate_build_info{version="),
+        ("/metrics", "nsgate_build_info{features="),
         // Each worker looks at its timers from the start.
         ("/metrics", "nsgate_worker_stall_seconds_bucket{le="),
         ("/config", "west"),
@@ -38,6 +41,66 @@ async fn every_page_is_there_and_none_is_on_the_other_address() {
             .unwrap()
             .starts_with("text/plain")
     );
+}
+
+#[tokio::test]
+async fn a_scraper_that_accepts_it_gets_openmetrics_with_exemplars_and_compressed() {
+    let world = World::two().await.seeded();
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let sampled = format!("00-{trace}-00f067aa0ba902b7-01");
+    let client = world.client().header("traceparent", &sampled);
+    let exists = "/v1/table/west%24t1/exists";
+    client.post(exists, &json!({})).await.ok();
+    let open = world.admin().header(
+        "accept",
+        "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+    );
+    let page = open.get("/metrics").await.ok();
+    let kind = page.header("content-type").unwrap();
+    assert!(
+        kind.starts_with("application/openmetrics-text; version=1.0.0"),
+        "{kind}"
+    );
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    let with = format!("# {{trace_id=\"{trace}\"}}");
+    let line = text.lines().find(|line| line.contains(&with)).unwrap();
+    let bucket = "nsgate_request_duration_seconds_bucket{operation=\"table_exists\",le=";
+    assert!(line.starts_with(bucket), "{line}");
+
+    let small = open.header("accept-encoding", "gzip");
+    let small = small.get("/metrics").await.ok();
+    assert_eq!(small.header("content-encoding"), Some("gzip"));
+    assert!(small.body.len() * 4 < page.body.len());
+    let mut whole = String::new();
+    let mut reader = GzDecoder::new(&*small.body);
+    reader.read_to_string(&mut whole).unwrap();
+    assert!(whole.contains(&with) && whole.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn the_process_its_workers_and_the_gateways_own_time_show() {
+    let world = World::two().await.seeded();
+    let exists = "/v1/table/west%24t1/exists";
+    world.client().post(exists, &json!({})).await.ok();
+    // The gateway answers alone: there is nothing to add to.
+    world.anonymous().post(exists, &json!({})).await;
+    let added = "nsgate_added_duration_seconds_count";
+    assert_eq!(world.metric(added).await, 1.0);
+    for (sample, least) in [
+        ("process_resident_memory_bytes", 1e6),
+        ("process_cpu_seconds_total", 0.001),
+        ("process_open_fds", 5.0),
+        ("process_max_fds", 5.0),
+        ("process_threads", 2.0),
+        ("process_start_time_seconds", 1.6e9),
+        ("nsgate_worker_parks_total{worker=\"0\"}", 1.0),
+        ("nsgate_worker_busy_seconds_total{worker=\"0\"}", 1e-6),
+        ("nsgate_worker_tasks{worker=\"0\"}", 1.0),
+    ] {
+        let found = world.metric(sample).await;
+        assert!(found >= least, "{sample}: {found}");
+    }
 }
 
 #[tokio::test]

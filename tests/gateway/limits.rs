@@ -70,6 +70,8 @@ async fn requests_beyond_the_bound_are_told_to_come_again() {
     assert!(refused.header("retry-after").is_some());
     let counted = r#"nsgate_requests_total{backend="none",code="503",operation="table_exists"}"#;
     assert_eq!(world.metric(counted).await, 1.0, "by its name");
+    let limit = r#"nsgate_limited_requests_total{reason="in_flight"}"#;
+    assert_eq!(world.metric(limit).await, 1.0);
     for gate in [gate, other] {
         gate.open();
     }
@@ -99,6 +101,8 @@ async fn a_caller_that_asks_too_often_is_told_when_to_come_again() {
     assert_eq!(world.catalog("west").seen_of("table_exists").len(), 4);
     let counted = r#"nsgate_requests_total{backend="none",code="429",operation="table_exists"}"#;
     assert_eq!(world.metric(counted).await, 2.0);
+    let limit = r#"nsgate_limited_requests_total{reason="rate"}"#;
+    assert_eq!(world.metric(limit).await, 2.0);
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! Measures the wait for a catalog, whatever ends the wait.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Failure};
 use crate::protocol::operation::Operation;
+use crate::request::RequestRecord;
 
 /// The timer of a request that a catalog has not answered yet. Dropping it records the time, too: a caller that stops
 /// waiting has waited this long.
@@ -11,6 +14,8 @@ pub(in crate::backend) struct UpstreamTimer<'a> {
     backend: &'a Backend,
     /// The operation; `None` if the time is not recorded, or was recorded.
     operation: Option<Operation>,
+    /// The record of the client's request, if that is what was sent.
+    exchange: Option<Arc<RequestRecord>>,
     began: Instant,
 }
 
@@ -19,11 +24,13 @@ impl<'a> UpstreamTimer<'a> {
     pub(in crate::backend) fn begin(
         backend: &'a Backend,
         operation: Option<Operation>,
+        exchange: Option<Arc<RequestRecord>>,
         began: Instant,
     ) -> Self {
         Self {
             backend,
             operation,
+            exchange,
             began,
         }
     }
@@ -42,7 +49,11 @@ impl<'a> UpstreamTimer<'a> {
 
     fn count(&mut self, now: Instant) {
         if let Some(operation) = self.operation.take() {
-            self.backend.metrics.asked(operation, now - self.began);
+            let took = now - self.began;
+            self.backend.metrics.asked(operation, took);
+            if let Some(exchange) = &self.exchange {
+                exchange.forwarded(took);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::batch::{TableKey, busy};
 use crate::error::Error;
+use crate::metrics::Limit;
 
 /// The largest number of running batches; a further one gets 503.
 const RUNNING: usize = 4096;
@@ -173,12 +174,13 @@ impl Drop for Permit {
 impl NoRoom {
     /// The answer to the request: 503 with `Retry-After`.
     pub(in crate::batch) fn into_error(self) -> Error {
-        match self {
+        let error = match self {
             Self::Running => busy("too many batches are running; retry later"),
             Self::Open(backend) => busy(&format!(
                 "too many decided batches of backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
             )),
-        }
+        };
+        error.because(Limit::Batches.as_str())
     }
 }
 

@@ -368,12 +368,14 @@ impl BatchRun {
             }
             Answer::Refused(refusal) => {
                 let refusal = self.with_found(&refusal);
-                if self.written {
-                    metrics.aborted()
-                } else {
-                    metrics.refused()
-                }
                 let written = self.written;
+                if refusal.is_another_writers() {
+                    metrics.conflicted();
+                } else if written {
+                    metrics.aborted();
+                } else {
+                    metrics.refused();
+                }
                 BatchAnswer::Refused { refusal, written }
             }
             Answer::Unknown => {

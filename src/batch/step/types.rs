@@ -1,5 +1,6 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -100,6 +101,13 @@ impl Refusal {
     /// Creates a refusal with status 503 and code 17.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// True if another writer is the reason: the entry's version, name or table is no longer as the batch expects it, or
+    /// is locked. A refusal of the whole batch is not, e.g. an operator's decision.
+    pub fn is_another_writers(&self) -> bool {
+        let is_conflict = self.status == StatusCode::CONFLICT && self.entry.is_some();
+        is_conflict || self.locked.is_some()
     }
 
     /// Sets the table's latest version.
@@ -357,4 +365,24 @@ pub enum Effect {
     Unlock(usize),
     /// Write the end. → `Ended`
     LogEnd,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_of_an_entry_and_a_lock_are_another_writers_and_nothing_else() {
+        let conflict = Refusal::conflict("the version exists");
+        assert!(conflict.clone().at(1).is_another_writers());
+        assert!(!conflict.is_another_writers(), "an operator ended it");
+        let busy = Refusal::unavailable("no answer");
+        assert!(!busy.clone().at(0).is_another_writers());
+        let locked = LockedEntry { entry: 0, by: None };
+        let locked = Refusal {
+            locked: Some(locked),
+            ..busy
+        };
+        assert!(locked.is_another_writers());
+    }
 }

@@ -49,6 +49,7 @@ impl Server {
             tls: None,
             protocols: Protocols::new(&limits),
             gauge: None,
+            tls_failures: None,
         };
         let serving = Arc::new(ArcSwap::from_pointee(serving));
         let address = listener.address();

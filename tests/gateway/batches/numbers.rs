@@ -19,13 +19,11 @@ async fn number(world: &World, sample: &str) -> u64 {
     world.metric(&format!("nsgate_batch{sample}")).await as u64
 }
 
-/// The counts of committed, aborted, refused and unknown outcomes.
-async fn outcomes(world: &World) -> [u64; 4] {
-    let mut all = [0; 4];
-    for (count, outcome) in all
-        .iter_mut()
-        .zip(["committed", "aborted", "refused", "unknown"])
-    {
+/// The counts of committed, aborted, refused, unknown and conflicting outcomes.
+async fn outcomes(world: &World) -> [u64; 5] {
+    let mut all = [0; 5];
+    let words = ["committed", "aborted", "refused", "unknown", "conflict"];
+    for (count, outcome) in all.iter_mut().zip(words) {
         *count = number(world, &format!("es_total{{outcome=\"{outcome}\"}}")).await;
     }
     all
@@ -70,7 +68,7 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
         once.post(BATCH, &batch).await.ok();
     }
     only_watched(&world, 0).await;
-    assert_eq!(outcomes(&world).await, [1, 0, 0, 0]);
+    assert_eq!(outcomes(&world).await, [1, 0, 0, 0, 0]);
     assert_eq!(
         phases(&world).await,
         [1, 1, 1, 1, 0, 1],
@@ -78,7 +76,7 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
     );
 
     assert_eq!(client.post(BATCH, &pair(&world, 2)).await.status, 409);
-    assert_eq!(outcomes(&world).await, [1, 0, 1, 0]);
+    assert_eq!(outcomes(&world).await, [1, 0, 0, 0, 1]);
     assert_eq!(phases(&world).await, [2, 1, 1, 1, 0, 2]);
 
     let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -86,14 +84,14 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
     assert_eq!(client.post(BATCH, &pair(&world, 3)).await.status, 400);
     until("it is undone", || stored(&world, "west") == [1, 2]).await;
     only_watched(&world, 0).await;
-    assert_eq!(outcomes(&world).await, [1, 1, 1, 0]);
+    assert_eq!(outcomes(&world).await, [1, 1, 0, 0, 1]);
     assert_eq!(phases(&world).await, [3, 2, 2, 2, 1, 3]);
 
     // A batch of one entry is a batch like any other.
     let alone = json!({"entries": [stage(&world, "west", 3)]});
     client.post(BATCH, &alone).await.ok();
     only_watched(&world, 0).await;
-    assert_eq!(outcomes(&world).await, [2, 1, 1, 0]);
+    assert_eq!(outcomes(&world).await, [2, 1, 0, 0, 1]);
     assert_eq!(number(&world, "_entries_count").await, 4);
     assert_eq!(number(&world, "_entries_sum").await, 7);
     assert_eq!(phases(&world).await, [4, 3, 3, 3, 1, 4]);
@@ -112,6 +110,6 @@ async fn an_undo_takes_no_longer_than_until_its_tables_are_free() {
     assert_eq!(reply.status, 503);
     world.catalog("east").behave();
     only_watched(&world, 1).await;
-    assert_eq!(outcomes(&world).await, [0, 1, 0, 0]);
+    assert_eq!(outcomes(&world).await, [0, 1, 0, 0, 0]);
     assert_eq!(phases(&world).await, [1, 1, 1, 1, 1, 1]);
 }

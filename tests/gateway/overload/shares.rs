@@ -112,7 +112,10 @@ async fn one_hostile_caller_leaves_places_to_others() {
         let attack = hostile(&world, &begun, more).await;
         // The test waits until the attack has taken all that it can get.
         let full = async {
-            while world.metric("nsgate_requests_in_flight").await < 70.0 {
+            let refused = r#"nsgate_limited_requests_total{reason="share"}"#;
+            while world.metric("nsgate_requests_in_flight").await < 70.0
+                || world.metric(refused).await < 1.0
+            {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

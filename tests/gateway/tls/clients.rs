@@ -54,6 +54,18 @@ async fn connections(world: &World, expected: f64) {
     assert!(reached.is_ok(), "never {expected} connections");
 }
 
+/// Waits until at least `expected` handshakes have failed for this reason.
+async fn failures(world: &World, reason: &str, expected: f64) {
+    let sample = format!("nsgate_tls_handshake_failures_total{{reason=\"{reason}\"}}");
+    let reached = async {
+        while world.metric(&sample).await < expected {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let reached = tokio::time::timeout(PATIENCE, reached).await;
+    assert!(reached.is_ok(), "never {expected} failures: {reason}");
+}
+
 #[tokio::test]
 async fn both_versions_of_http_are_spoken_over_both_versions_of_tls() {
     let authority = Authority::new();
@@ -77,6 +89,7 @@ async fn both_versions_of_http_are_spoken_over_both_versions_of_tls() {
     let refused = client(&world, stranger, &json!({}));
     let refused = refused.send(Method::POST, EXISTS, full("{}")).await;
     assert!(refused.is_err(), "{refused:?}");
+    failures(&world, "rejected", 1.0).await;
 }
 
 #[tokio::test]
@@ -147,6 +160,8 @@ async fn who_does_not_speak_tls_is_told_or_cut_off() {
     }
     let client = client(&world, authority.client(None), &json!({}));
     client.post(EXISTS, &json!({})).await.ok();
+    failures(&world, "plain_http", 2.0).await;
+    failures(&world, "not_tls", 2.0).await;
     let log = world.log();
     assert!(!log.contains("TLS"), "at this level nothing is said: {log}");
 }
@@ -176,6 +191,7 @@ async fn handshakes_that_do_not_come_to_an_end_are_cut_off_with_the_headers_boun
         assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
     }
     connections(&world, 1.0).await;
+    failures(&world, "timeout", 1.0).await;
 }
 
 #[tokio::test]
@@ -204,6 +220,8 @@ async fn nobody_gets_in_without_a_certificate_that_was_asked_for() {
         let answer = answer.send(Method::POST, EXISTS, full("{}")).await;
         assert!(answer.is_err(), "{case}: {answer:?}");
     }
+    failures(&world, "no_certificate", 3.0).await;
+    failures(&world, "certificate", 2.0).await;
     let loader = authority.client(Some(&authority.person("loader")));
     client(&world, loader, &json!({}))
         .post(EXISTS, &json!({}))
