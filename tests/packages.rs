@@ -108,7 +108,7 @@ fn module(arguments: &[&str], variables: &[(&str, &Path)]) -> Option<(Option<i32
 
 #[test]
 fn the_python_module_runs_the_program() {
-    let version = concat!("nsgate ", env!("CARGO_PKG_VERSION"), "\n").to_owned();
+    let version = format!("nsgate {}\n", nsgate::build::DESCRIPTION);
     let path = std::env::var("PATH").unwrap();
     let folder = Path::new(PROGRAM).parent().unwrap().display();
     let path = format!("{folder}:{path}");

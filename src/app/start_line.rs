@@ -3,20 +3,23 @@
 use std::path::Path;
 
 use super::config_metrics::certificate_ends;
+use crate::build;
 use crate::config::Config;
 use crate::telemetry::rfc3339;
 
 /// The most names of one kind in the line.
 const MOST_NAMES: usize = 10;
 
-/// Logs version, configuration file, catalogs, mounts, issuers, the ends of certificates, batch log and features.
+/// Logs version and build, configuration file, catalogs, mounts, issuers, the ends of certificates, batch log and features.
 pub(super) fn log(path: &Path, config: &Config) {
     let issuers = config.auth.issuers.iter();
     let certificates = certificate_ends(config).into_iter();
     let shown = config.redacted();
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        features = features(),
+        version = build::VERSION,
+        revision = build::REVISION,
+        features = build::FEATURES,
+        compiler = build::RUSTC,
         configuration = %path.display(),
         backends = counted(config.backends.keys().cloned()),
         mounts = counted(config.mounts.iter().map(|mount| mount.namespace.join("$"))),
@@ -36,14 +39,4 @@ fn counted(names: impl ExactSizeIterator<Item = String>) -> String {
     let shown: Vec<_> = names.take(MOST_NAMES).collect();
     let more = if count > MOST_NAMES { ", …" } else { "" };
     format!("{count}: {}{more}", shown.join(", "))
-}
-
-/// Returns the cargo features of this build, separated by commas.
-fn features() -> String {
-    let all = [
-        ("dir", cfg!(feature = "dir")),
-        ("otlp", cfg!(feature = "otlp")),
-    ];
-    let built = all.iter().filter(|(_, is_built)| *is_built);
-    built.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }

@@ -26,9 +26,10 @@ use protections::PROTECTIONS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The parts that a copy needs to be built and tested.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
+    "build.rs",
     "README.md",
     "src",
     "tests",

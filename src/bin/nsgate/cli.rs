@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use http::Uri;
+use nsgate::build;
 use nsgate::config::{LogAddress, SCHEMA, Secret, is_schema};
 
 /// One front door for many table catalogs.
 #[derive(Debug, Parser)]
-#[command(name = "nsgate", version, about, arg_required_else_help = true)]
+#[command(name = "nsgate", version, long_version = build::DESCRIPTION, about, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
