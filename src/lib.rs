@@ -40,7 +40,7 @@
 //! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
 //! | [`error`] | the one error that reaches a client, with the contract's code |
 //! | [`util`] | helpers that know nothing of catalogs or HTTP |
-//! | [`mod@build`] | version, commit, features and compiler of this build |
+//! | [`build`] | version, commit, features and compiler of this build |
 //! | [`dev_token`] | keys and tokens for trying things out; used by the program only |
 //!
 //! # To change something, open …

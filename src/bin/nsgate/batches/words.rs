@@ -157,7 +157,7 @@ fn resolution(resolved: &ResolutionDetail) -> String {
 
 /// Escapes the control characters of a text from elsewhere, so that it cannot move the cursor or
 /// begin a line on a terminal.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {
@@ -170,7 +170,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Formats an age in its two largest units.
-fn age(seconds: u64) -> String {
+pub(crate) fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds}s"),
