@@ -7,6 +7,8 @@
 
 #[path = "configuration/output.rs"]
 mod output;
+#[path = "configuration/schema.rs"]
+mod schema;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
