@@ -117,6 +117,7 @@ archive=nsgate-$version-$target
 mkdir "$stage/$archive"
 install -m 0755 "$stage/wheel/nsgate-$version.data/scripts/nsgate" "$stage/$archive/nsgate"
 cp -r "$stage/wheel/nsgate-$version.data/data/share" README.md LICENSE CHANGELOG.md "$stage/$archive"
+install -D -m 0644 config/nsgate.schema.json "$stage/$archive/share/nsgate/nsgate.schema.json"
 cp "$stage/wheel/nsgate-$version.dist-info/sboms/"*.json "$out/nsgate-$version.cdx.json"
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$stage" -cf - "$archive" \
   | gzip -9n >"$out/$archive.tar.gz"
@@ -127,7 +128,8 @@ cp -r "$stage/$archive/nsgate" "$stage/$archive/share" "$stage"
 mv "$stage/share/zsh/site-functions" "$stage/share/zsh/vendor-completions"
 gzip -9n "$stage"/share/man/man1/*
 mkdir -p "$doc"
-cp deploy/package/deb/copyright config/gateway.yaml "$out/nsgate-$version.cdx.json" "$doc"
+cp deploy/package/deb/copyright "$out/nsgate-$version.cdx.json" "$doc"
+sed "1s#nsgate.schema.json#/usr/share/nsgate/&#" config/gateway.yaml >"$doc/gateway.yaml"
 gzip -9nc CHANGELOG.md >"$doc/changelog.gz"
 gzip -9n >"$doc/changelog.Debian.gz" <<END
 nsgate ($version-1) unstable; urgency=medium

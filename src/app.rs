@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Level;
 
 pub use build::routes;
-pub use online::{OnlineCheck, check_online};
+pub use online::{OnlineAnswer, check_online};
 
 use crate::admin::{Admin, AdminState, History, Readiness, Reloads};
 use crate::app::active::ActiveConfig;
@@ -66,8 +66,8 @@ impl Failure {
     }
 
     fn unbuilt(origin: &Origin, parts: Vec<BuildError>) -> Self {
-        let problems = parts.into_iter();
-        let problems = problems.map(|part| origin.problem(&part.key, part.message).to_string());
+        let problems = placed(origin, parts).into_iter();
+        let problems = problems.map(|problem| problem.to_string());
         Self::Configuration(problems.collect::<Vec<_>>().join("\n"))
     }
 }
@@ -84,18 +84,22 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Builds everything in a configuration that can be built without contacting another system: reads certificates and
-/// keys and checks that they fit each other, and also key sets in files. A catalog in a directory is not opened.
+/// keys and checks that they fit each other, and also key sets in files. A catalog in a directory is not opened. Returns
+/// every problem.
 ///
 /// # Errors
-/// Every problem, a line each.
-pub fn check(loaded: &Loaded) -> Result<(), Failure> {
+/// A runtime cannot be started.
+pub fn check(loaded: &Loaded) -> Result<Vec<Problem>, Failure> {
     let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
     let unbuilt = runtime.block_on(build::check(&loaded.config));
-    if unbuilt.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::unbuilt(&loaded.origin, unbuilt))
-    }
+    Ok(placed(&loaded.origin, unbuilt))
+}
+
+fn placed(origin: &Origin, parts: Vec<BuildError>) -> Vec<Problem> {
+    let parts = parts.into_iter();
+    parts
+        .map(|part| origin.problem(&part.key, part.message))
+        .collect()
 }
 
 /// Returns the problem that keeps the gateway from starting on this machine, though it may start on the machine that

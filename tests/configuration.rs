@@ -5,6 +5,11 @@
 //! operator would before you keep it.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+#[path = "configuration/output.rs"]
+mod output;
+#[path = "configuration/schema.rs"]
+mod schema;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -441,8 +446,8 @@ authorization:
 ";
     std::fs::write(&file, config).unwrap();
     let (prod, hr) = (
-        "read: scope catalog.read, write: denied (rule [prod])",
-        "read: claim team: hr or eu, write: scope w (rule [prod, hr])",
+        "read: scope catalog.read, write: denied (rule [prod], gateway.yaml:6:5)",
+        "read: claim team: hr or eu, write: scope w (rule [prod, hr], gateway.yaml:7:5)",
     );
     for (id, expected) in [
         ("prod", vec![("authorization", prod), ("rule below it", hr)]),
@@ -454,7 +459,8 @@ authorization:
         ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
-            .args(["explain", "--config", file.to_str().unwrap(), id])
+            .args(["explain", "--config", "gateway.yaml", id])
+            .current_dir(folder.path())
             .env_clear()
             .output()
             .unwrap();

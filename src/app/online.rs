@@ -10,19 +10,24 @@ use crate::config::load::Loaded;
 use crate::config::{BackendConfig, Limits};
 use crate::metrics::Metrics;
 
-/// A line for each backend and for a batch log in PostgreSQL, and whether all of them can do their part.
-pub struct OnlineCheck {
-    /// The lines, in the order of the backends' names, the log last.
-    pub lines: Vec<String>,
-    /// True if every catalog and the log answer, and no one is known to be unable to take part in batches.
+/// The answer of a backend, or of a batch log in PostgreSQL.
+pub struct OnlineAnswer {
+    /// The name of the backend; `batch.log` for the log.
+    pub name: String,
+    /// The key in the configuration.
+    pub key: String,
+    /// The answer, and what to do if it is bad.
+    pub words: String,
+    /// True if it answers, and is not known to be unable to take part in batches.
     pub is_sound: bool,
 }
 
-/// Asks the batch log and each configured catalog, with the gateway's own credentials, for a table and its description.
+/// Asks each configured catalog, with the gateway's own credentials, for a table and its description, and the batch
+/// log. Returns the answers in the order of the backends' names, the log's last.
 ///
 /// # Errors
 /// A runtime cannot be started.
-pub fn check_online(loaded: &Loaded) -> Result<OnlineCheck, Failure> {
+pub fn check_online(loaded: &Loaded) -> Result<Vec<OnlineAnswer>, Failure> {
     // An error only means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
@@ -36,18 +41,17 @@ pub fn check_online(loaded: &Loaded) -> Result<OnlineCheck, Failure> {
         let log: OptionFuture<_> = log.into();
         tokio::join!(join_all(asked), log)
     });
-    let names = config.backends.keys().map(String::as_str);
-    let answers: Vec<_> = names
-        .zip(answers)
-        .chain(log.map(|answer| ("batch.log", answer)))
-        .collect();
-    Ok(OnlineCheck {
-        is_sound: answers.iter().all(|(_, (_, is_sound))| *is_sound),
-        lines: answers
-            .into_iter()
-            .map(|(name, (answer, _))| format!("{name}: {answer}"))
-            .collect(),
-    })
+    let names = config.backends.keys();
+    let names = names.map(|name| (name.clone(), format!("backends.{name}")));
+    let log = log.map(|answer| (("batch.log".to_owned(), "batch.log".to_owned()), answer));
+    let answers = names.zip(answers).chain(log);
+    let answers = answers.map(|((name, key), (words, is_sound))| OnlineAnswer {
+        name,
+        key,
+        words,
+        is_sound,
+    });
+    Ok(answers.collect())
 }
 
 /// Returns what is to be said about one catalog, and whether it can do its part.

@@ -140,8 +140,8 @@ impl Rules {
         // A caller who may not see that the name exists does not learn it here.
         let mut refusing = self.below(id).filter(refuses);
         let shown = refusing.find(|rule| self.shows(caller, &rule.namespace));
-        let denies = shown.or_else(|| self.below(id).find(refuses));
-        Err(Denial::below(access, shown, denies))
+        let first = || self.below(id).find(refuses);
+        Err(Denial::below(access, shown.or_else(first), shown.is_none()))
     }
 
     /// True if `caller` has this access at `id` and everywhere below it.

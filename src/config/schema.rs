@@ -12,6 +12,8 @@ use super::{Config, keys};
 pub fn json() -> Json {
     let mut schema = keys::describe::<Config>();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    // A name and no address: there is none that would outlive a move of the project.
+    schema["$id"] = json!("urn:nsgate:configuration");
     schema["title"] = json!("nsgate configuration");
     schema["description"] = json!(
         "Any text may hold ${NAME}, taken from the environment, and ${file:PATH}, taken from a file."

@@ -16,6 +16,16 @@ pub fn chain<'a>(
     std::iter::successors(Some(error), |&error| error.source())
 }
 
+/// Returns the innermost cause, because those around it say only that sending failed; for TLS, what to change.
+pub fn innermost(error: &(dyn Error + 'static)) -> String {
+    if tls(error).is_some() {
+        return Causes(error).to_string();
+    }
+    chain(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
+}
+
 /// Returns the messages of errors with `: ` between them.
 pub fn joined<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
     let messages: Vec<String> = errors.map(ToString::to_string).collect();

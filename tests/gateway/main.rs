@@ -19,12 +19,15 @@ mod catalog;
 mod catalog_addresses;
 #[path = "../support/client.rs"]
 mod client;
+mod command;
 mod credentials;
 mod drain;
+mod explain_command;
 mod failures;
 mod fleet;
 mod harness;
 mod headers;
+mod health_command;
 mod hostile;
 mod http2;
 mod identity;
@@ -42,6 +45,7 @@ mod postgres;
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod random;
 mod reload;
+mod reload_command;
 mod rewriting;
 mod routing;
 mod snapshot;

@@ -13,38 +13,46 @@ use crate::protocol::operation::Access;
 #[derive(Clone, Copy, Debug)]
 pub struct Denial<'a> {
     access: Access,
-    /// The rule that denies; `None` if there is none, or the caller may not know of it.
+    /// The rule that denies; `None` if there is none.
     rule: Option<&'a Rule>,
-    /// The rule that denies, also if the caller may not know of it.
-    denies: Option<&'a Rule>,
+    /// True if the caller may not know of the rule.
+    hidden: bool,
     /// True if the rule is below the name in the request.
     below: bool,
 }
 
 impl<'a> Denial<'a> {
     pub(super) fn new(access: Access, rule: Option<&'a Rule>) -> Self {
-        let below = false;
         Self {
             access,
             rule,
-            denies: rule,
-            below,
+            hidden: false,
+            below: false,
         }
     }
 
-    /// Creates the denial of a rule below the name. The caller is told of `rule` only.
-    pub(super) fn below(access: Access, rule: Option<&'a Rule>, denies: Option<&'a Rule>) -> Self {
-        let below = true;
+    pub(super) fn below(access: Access, rule: Option<&'a Rule>, hidden: bool) -> Self {
         Self {
             access,
             rule,
-            denies,
-            below,
+            hidden,
+            below: true,
         }
     }
 
-    fn need(&self) -> Option<&'a Need> {
-        self.rule.map(|rule| rule.need(self.access))
+    /// The rule that denies; `None` if there is none. For operators only: the caller may not know of it.
+    pub fn rule(&self) -> Option<&'a Rule> {
+        self.rule
+    }
+
+    /// True if the rule is below the name in the request.
+    pub fn is_below(&self) -> bool {
+        self.below
+    }
+
+    /// Returns the rule, if the caller may know of it.
+    fn shown(&self) -> Option<&'a Rule> {
+        self.rule.filter(|_| !self.hidden)
     }
 
     fn message(&self) -> String {
@@ -54,7 +62,7 @@ impl<'a> Denial<'a> {
         } else {
             ""
         };
-        match self.rule {
+        match self.shown() {
             Some(rule) => format!(
                 "not allowed to {verb}: {reach}the rule for {} {}",
                 rule.spelled(),
@@ -69,9 +77,9 @@ impl<'a> Denial<'a> {
 
     /// Returns the rule that denies, for the audit log.
     fn audited(&self) -> DeniedBy {
-        let need = self.denies.map(|rule| rule.need(self.access));
+        let need = self.rule.map(|rule| rule.need(self.access));
         DeniedBy {
-            namespace: self.denies.map(Rule::spelled),
+            namespace: self.rule.map(Rule::spelled),
             access: verb(self.access),
             needs: match need {
                 Some(Need::Scope(scope)) => format!("scope {scope}"),
@@ -87,7 +95,8 @@ impl<'a> Denial<'a> {
     /// Returns the challenge that tells clients which further scope to request (RFC 6750, section
     /// 3.1); `None` if the rule needs no scope, or one that cannot be written in a challenge.
     fn challenge(&self) -> Option<HeaderValue> {
-        let Some(Need::Scope(scope)) = self.need() else {
+        let need = self.shown().map(|rule| rule.need(self.access));
+        let Some(Need::Scope(scope)) = need else {
             return None;
         };
         // These are the characters of a scope (RFC 6749, section 3.3).

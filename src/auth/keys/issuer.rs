@@ -11,7 +11,7 @@ use super::https_client::FetchedDocument;
 use super::pace::{self, RefreshPolicy};
 use super::set::{KeyMatch, KeySet};
 use super::source::Source;
-use crate::auth::token::{Header, Policy};
+use crate::auth::token::{Header, Policy, Refusal, UnverifiedToken, VerifiedToken};
 use crate::config;
 use crate::error::BoxError;
 use crate::error::cause::Causes;
@@ -183,6 +183,45 @@ impl Issuer {
         }
     }
 
+    /// Refuses a token that no key of the issuer could make acceptable.
+    ///
+    /// # Errors
+    /// The issuer does not sign with the token's algorithm.
+    pub fn accepts(&self, token: &UnverifiedToken<'_>) -> Result<(), Refusal> {
+        if self.policy.algorithms().contains(&token.header().alg) {
+            Ok(())
+        } else {
+            Err(Refusal::Algorithm)
+        }
+    }
+
+    /// Verifies a token with the keys that were found for its header, as [`Policy::judge`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Policy::judge`], or there is no such key.
+    pub fn judge(
+        &self,
+        token: UnverifiedToken<'_>,
+        found: KeyMatch,
+        now: Duration,
+        certificate: Option<&str>,
+    ) -> Result<VerifiedToken, Refusal> {
+        let keys = match found {
+            KeyMatch::Keys(keys) => keys,
+            KeyMatch::Unknown if self.known().is_none() => return Err(Refusal::NoKeys),
+            KeyMatch::Unknown | KeyMatch::Unfit => return Err(Refusal::UnknownKey),
+        };
+        self.policy.judge(token, keys, now, certificate)
+    }
+
+    /// Fetches the keys once, outside of a running gateway.
+    ///
+    /// # Errors
+    /// The keys cannot be fetched, or none of them can verify a token.
+    pub async fn fetch_once(&self) -> Result<(), BoxError> {
+        self.fetch_and_take().await.map(drop)
+    }
+
     /// Fetches the keys now, or waits for the fetch that is running. Returns the time to wait before the next one.
     pub async fn refresh(self: &Arc<Self>) -> Duration {
         let ended = {
@@ -219,20 +258,22 @@ impl Issuer {
         });
     }
 
-    async fn fetch(&self) {
+    async fn fetch_and_take(&self) -> Result<Option<Duration>, BoxError> {
         let fetched = match tokio::time::timeout(pace::FETCH_TIMEOUT, self.source.fetch()).await {
             Ok(fetched) => fetched,
             Err(_) => Err("no answer in time".into()),
         };
-        let taken = fetched.and_then(|fetched| self.take(fetched));
+        let age = self.take(fetched?)?;
         // An issuer that publishes no usable key is retried as soon as one that is down.
-        let taken = taken.and_then(|age| {
-            if self.has_keys() {
-                Ok(age)
-            } else {
-                Err(NO_KEY.into())
-            }
-        });
+        if self.has_keys() {
+            Ok(age)
+        } else {
+            Err(NO_KEY.into())
+        }
+    }
+
+    async fn fetch(&self) {
+        let taken = self.fetch_and_take().await;
         self.metrics.refreshed(taken.is_ok());
         if !self.has_keys() {
             self.metrics.without_keys();

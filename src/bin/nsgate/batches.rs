@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 mod outcome;
+mod watch;
 pub(crate) mod words;
 
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::cli::{Batches, OfBatches, Resolve};
 use client::{Client, Problem};
+pub(crate) use words::{age, plain};
 
 /// The most checks for the result of a decision, with a pause of `PAUSE` between two of them.
 const LOOKS: usize = 100;
@@ -32,7 +34,8 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let client = Client::new(&asked.gateway.admin, asked.gateway.token.as_ref())?;
+    let gateway = &asked.gateway;
+    let client = Client::new(&gateway.admin, gateway.token.as_ref())?.with_tls(&gateway.tls)?;
     runtime.block_on(answer(asked, &client))
 }
 
@@ -40,6 +43,9 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     let mut before = None;
     let said = match &asked.what {
         OfBatches::List => client.ask(Method::GET, "/batches", None).await?,
+        OfBatches::Watch { interval } => {
+            return watch::follow(client, *interval, asked.gateway.json).await;
+        }
         OfBatches::Show { id } => client.ask(Method::GET, &page(id), None).await?,
         OfBatches::Resolve(resolve) => {
             let path = format!("{}/resolve", page(&resolve.id));
@@ -55,7 +61,7 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     }
     let admin = client.admin();
     match &asked.what {
-        OfBatches::List => Ok(words::list(&read(client, said)?, admin)),
+        OfBatches::List | OfBatches::Watch { .. } => Ok(words::list(&read(client, said)?, admin)),
         OfBatches::Show { .. } => Ok(words::show(&read(client, said)?, admin)),
         OfBatches::Resolve(resolve) => became(client, resolve, before).await,
     }

@@ -26,10 +26,14 @@ pub(crate) enum Command {
     Check(Check),
     /// Print the JSON Schema of the configuration
     Schema,
-    /// Say which mount and backend serve an identifier, and the path sent upstream
+    /// Say which mount and backend serve an identifier, and what a caller may do there
     Explain(Explain),
     /// Say whether all is well, and if not what a person has to do; exit 1 if a person has to act
     Status(AdminAddress),
+    /// Ask a running gateway whether it can serve; exit 1 if not. For images and load balancers; needs no token
+    Health(Health),
+    /// Have a running gateway read its configuration again; exit 1 if it refuses
+    Reload(AdminAddress),
     /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
     /// List the gateways that share a batch log, and which one owns it
@@ -77,9 +81,26 @@ pub(crate) struct Check {
     /// Ask each catalog, too, and a batch log in PostgreSQL: whether it answers, and whether batches can work with it
     #[arg(long)]
     pub(crate) online: bool,
+    /// The form of the result
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub(crate) format: CheckFormat,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
 }
 
-/// The identifier to explain.
+/// The form in which `nsgate check` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// A line for each problem, as compilers write them, and `ok` if there is no error
+    Text,
+    /// One JSON document
+    Json,
+    /// Workflow commands of GitHub Actions, which mark the lines in a pull request
+    Github,
+}
+
+/// The identifier to explain, and the caller.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     #[command(flatten)]
@@ -90,6 +111,51 @@ pub(crate) struct Explain {
     /// The identifier as clients spell it, such as 'prod$eu$t1'; the delimiter alone is the root
     #[arg(value_name = "ID")]
     pub(crate) identifier: String,
+    /// Say what the caller with this token may do; `-` reads it from standard input. The token is verified, never printed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["claims", "scopes"])]
+    pub(crate) token: Option<PathBuf>,
+    /// Fetch the keys of the token's issuer, if they are behind an address
+    #[arg(long, requires = "token")]
+    pub(crate) online: bool,
+    /// Say what a caller whose token has this claim (and others, as often as given) may do; the value is JSON or, if it is not, text
+    #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim)]
+    pub(crate) claims: Vec<(String, String)>,
+    /// Say what a caller whose token has this scope (and others, as often as given) may do
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+}
+
+/// The address to ask for the gateway's health.
+#[derive(Debug, Args)]
+pub(crate) struct Health {
+    /// The admin address; or a whole address to ask, such as http://127.0.0.1:8080/healthz
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090", value_parser = admin)]
+    pub(crate) url: Uri,
+    /// Take the admin address from this configuration, on this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) config: Option<PathBuf>,
+    /// Ask only whether the process lives, not whether it can serve
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// The longest wait for the answer, such as 500ms or 4s
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = pause)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) tls: AdminTls,
+}
+
+/// The TLS settings for an admin address that begins with `https://`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct AdminTls {
+    /// Authorities trusted instead of the system's (PEM)
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate shown to the gateway (PEM), if it wants one
+    #[arg(long, value_name = "FILE", requires = "private_key", global = true)]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate", global = true)]
+    pub(crate) private_key: Option<PathBuf>,
 }
 
 /// The gateway, and the command for its batches.
@@ -113,6 +179,8 @@ pub(crate) struct AdminAddress {
     /// Print the gateway's own JSON, for programs
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tls: AdminTls,
 }
 
 /// The command for batches.
@@ -120,6 +188,12 @@ pub(crate) struct AdminAddress {
 pub(crate) enum OfBatches {
     /// List the batches that are not over, and what each waits for
     List,
+    /// Follow the list until Ctrl-C, also over a restart of the gateway
+    Watch {
+        /// The time between two looks, such as 500ms or 2s
+        #[arg(long, value_name = "TIME", default_value = "2s", value_parser = pause)]
+        interval: Duration,
+    },
     /// Show each entry of one batch, what is the matter with it, and what can be done
     Show {
         /// The batch, as `list` and the gateway's log name it
@@ -254,6 +328,18 @@ fn log_schema(text: &str) -> Result<String, String> {
     is_schema(text)
         .then(|| text.to_owned())
         .ok_or_else(|| "write small letters, digits and `_`, such as nsgate".to_owned())
+}
+
+/// Reads a time of 100 ms or more.
+fn pause(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    let millis = text.strip_suffix("ms").map(str::parse);
+    let pause = match millis {
+        Some(millis) => millis.map(Duration::from_millis).map_err(drop),
+        None => ttl(text).map_err(drop),
+    };
+    let pause = pause.ok().filter(|pause| *pause >= SHORTEST);
+    pause.ok_or_else(|| "write a number and a unit, 100ms or more, such as 500ms or 2s".to_owned())
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {

@@ -56,12 +56,13 @@ mod tests {
             fs::create_dir_all(folder).unwrap();
         }
         // The commit is another one in each build.
-        let mut cli = Cli::command().long_version(None::<&str>);
+        let command = || Cli::command().long_version(None::<&str>);
+        let mut cli = command();
         let generated = generate_to(Bash, &mut cli, "nsgate", &bash).unwrap();
         fs::rename(generated, bash.join("nsgate")).unwrap();
         generate_to(Zsh, &mut cli, "nsgate", &zsh).unwrap();
         generate_to(Fish, &mut cli, "nsgate", &fish).unwrap();
-        clap_mangen::generate_to(cli.disable_help_subcommand(true), &man).unwrap();
+        clap_mangen::generate_to(command().disable_help_subcommand(true), &man).unwrap();
     }
 
     #[test]

@@ -1,11 +1,15 @@
-//! `nsgate explain`: the mount and backend of an identifier, the path sent upstream, and the permissions
-//! needed.
+//! `nsgate explain`: the mount and backend of an identifier, the path sent upstream, the permissions needed, and
+//! whether a caller has them.
+
+mod caller;
+mod rights;
 
 use std::fmt::Write as _;
 
 use nsgate::app;
 use nsgate::auth::access::{Rule, Rules};
-use nsgate::config::{Access, Config, Implementation};
+use nsgate::config::load::{Loaded, Origin};
+use nsgate::config::{Access, AuthorizationRule, Config, Implementation};
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::query::DEFAULT_DELIMITER;
 use nsgate::route::Mount;
@@ -18,8 +22,9 @@ const MOST: usize = 100;
 /// Returns a few lines about the identifier.
 ///
 /// # Errors
-/// The identifier is not valid, or no mount serves it.
-pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String> {
+/// The identifier is not valid, no mount serves it, or the caller's token is refused.
+pub(crate) fn explain(loaded: &Loaded, asked: &Explain) -> Result<String, String> {
+    let config = &loaded.config;
     let id = Identifier::parse(&asked.identifier, &asked.delimiter)
         .map_err(|error| error.to_string())?;
     let routes = app::routes(config).map_err(|error| error.to_string())?;
@@ -37,42 +42,75 @@ pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String
         .below(&id)
         .map(|mount| format!("{:?} on {}", names(&mount.namespace), mount.backend_name));
     lines(&mut said, "below it", below);
-    authorization(&mut said, config, &id)?;
+    let rules = match &config.authorization {
+        Some(configured) => Some(PlacedRules {
+            rules: Rules::new(configured).map_err(|error| error.to_string())?,
+            configured,
+            origin: &loaded.origin,
+        }),
+        None => None,
+    };
+    authorization(&mut said, rules.as_ref(), &id);
+    if let Some(caller) = caller::of(config, asked)? {
+        line(&mut said, "caller", &caller.words);
+        rights::add(&mut said, rules.as_ref(), &caller.principal, &id);
+    }
     Ok(said.trim_end().to_owned())
+}
+
+/// The rules of a configuration, and their places in its file.
+struct PlacedRules<'a> {
+    rules: Rules,
+    configured: &'a [AuthorizationRule],
+    origin: &'a Origin,
+}
+
+impl PlacedRules<'_> {
+    /// Returns `file:line:column` of a rule, or of a key in it; of all rules if it is none of them.
+    fn place(&self, rule: Option<&Rule>, key: &str) -> String {
+        let names = rule.map(|rule| names(&rule.namespace));
+        let index = names.and_then(|names| {
+            let mut configured = self.configured.iter();
+            configured.position(|rule| rule.namespace == names)
+        });
+        match index {
+            Some(index) => self.origin.place(&format!("authorization[{index}]{key}")),
+            None => self.origin.place("authorization"),
+        }
+    }
+
+    fn needs(&self, rule: &Rule) -> String {
+        let (read, write) = (need(&rule.read), need(&rule.write));
+        let (rule, place) = (rule.spelled(), self.place(Some(rule), ""));
+        format!("read: {read}, write: {write} (rule {rule}, {place})")
+    }
 }
 
 /// Adds the permissions that a caller needs, by the rule that decides and by those below it, which also
 /// decide about writes.
-fn authorization(said: &mut String, config: &Config, id: &Identifier) -> Result<(), String> {
-    let Some(rules) = &config.authorization else {
-        line(
-            said,
-            "authorization",
-            "none: every authenticated caller may read and write",
-        );
-        return Ok(());
+fn authorization(said: &mut String, rules: Option<&PlacedRules<'_>>, id: &Identifier) {
+    let Some(rules) = rules else {
+        let words = "none: every authenticated caller may read and write";
+        return line(said, "authorization", words);
     };
-    let rules = Rules::new(rules).map_err(|error| error.to_string())?;
-    match rules.find(id) {
-        Some(rule) => line(said, "authorization", &needs(rule)),
+    match rules.rules.find(id) {
+        Some(rule) => line(said, "authorization", &rules.needs(rule)),
         None => line(
             said,
             "authorization",
             "read: denied, write: denied (no rule)",
         ),
     }
-    lines(said, "rule below it", rules.below(id).map(needs));
-    Ok(())
+    let below = rules.rules.below(id).map(|rule| rules.needs(rule));
+    lines(said, "rule below it", below);
 }
 
-fn needs(rule: &Rule) -> String {
-    let said = |need: &Access| match need {
+fn need(need: &Access) -> String {
+    match need {
         Access::Scope(scope) => format!("scope {scope}"),
         Access::Claim { claim, any_of } => format!("claim {claim}: {}", any_of.join(" or ")),
         Access::Deny => "denied".to_owned(),
-    };
-    let (read, write) = (said(&rule.read), said(&rule.write));
-    format!("read: {read}, write: {write} (rule {})", rule.spelled())
+    }
 }
 
 fn owned(

@@ -1,12 +1,15 @@
 //! The program: arguments, configuration, run. No other code ends the process.
 
 mod batches;
+mod check;
 mod cli;
 mod completions;
 mod demo;
 mod explain;
 mod gateways;
+mod health;
 mod log;
+mod reload;
 mod status;
 
 use std::fmt::Write as _;
@@ -38,10 +41,9 @@ const NEEDS_PERSON: u8 = 1;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(file) => serve(&file),
-        Command::Check(arguments) => check(&arguments),
-        Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
-            explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
-        }),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => loaded(&arguments.file)
+            .and_then(|loaded| explain::explain(&loaded, &arguments).map_err(Failure::bad_input)),
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
         Command::Status(arguments) => match status::run(&arguments).map_err(Failure::bad_input) {
             Ok(seen) if seen.needs_person => {
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
             seen => seen.map(|seen| seen.text),
         },
         Command::Gateways(arguments) => gateways::run(&arguments).map_err(Failure::bad_input),
+        Command::Health(arguments) => health::run(&arguments).map_err(Failure::bad_input),
+        Command::Reload(arguments) => reload::run(&arguments),
         Command::Log(arguments) => log::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
         Command::Demo(arguments) => demo::run(&arguments.arguments).map_err(Failure::bad_input),
@@ -64,7 +68,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "{}", failure.message);
+            let _ = if failure.is_output {
+                writeln!(std::io::stdout(), "{}", failure.message)
+            } else {
+                writeln!(std::io::stderr(), "{}", failure.message)
+            };
             ExitCode::from(failure.exit_code)
         }
     }
@@ -79,6 +87,8 @@ fn print(output: &str) {
 struct Failure {
     exit_code: u8,
     message: String,
+    /// True if the message is what the command is for, such as a list of problems in JSON.
+    is_output: bool,
 }
 
 impl Failure {
@@ -90,6 +100,15 @@ impl Failure {
         Self {
             exit_code: BAD_INPUT,
             message: message.to_string(),
+            is_output: false,
+        }
+    }
+
+    /// Ends with the exit code for bad input, and prints `output` as if nothing had failed.
+    fn printed(output: String) -> Self {
+        Self {
+            is_output: true,
+            ..Self::bad_input(output)
         }
     }
 }
@@ -102,25 +121,8 @@ fn serve(file: &ConfigFile) -> Result<String, Failure> {
     run.map(|()| String::new()).map_err(|failure| Failure {
         exit_code: failure.exit_code(),
         message: past_log(format, Level::ERROR, &failure.to_string()),
+        is_output: false,
     })
-}
-
-fn check(arguments: &cli::Check) -> Result<String, Failure> {
-    let loaded = loaded(&arguments.file)?;
-    app::check(&loaded).map_err(Failure::bad_input)?;
-    if let Some(missing) = app::missing_here(&loaded) {
-        let _ = writeln!(std::io::stderr(), "{missing}");
-    }
-    if !arguments.online {
-        return Ok("ok".to_owned());
-    }
-    let checked = app::check_online(&loaded).map_err(Failure::bad_input)?;
-    let lines = checked.lines.join("\n");
-    if checked.is_sound {
-        Ok(format!("{lines}\nok"))
-    } else {
-        Err(Failure::bad_input(lines))
-    }
 }
 
 fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {

@@ -48,6 +48,11 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Returns `file:line:column` of the value at the full key `key`, or of the nearest key above it.
+    pub fn place(&self, key: &str) -> String {
+        format!("{}:{}", self.file, nearest(&self.places, key))
+    }
+
     /// Creates a problem about the value at the full key `key`.
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem {

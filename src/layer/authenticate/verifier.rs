@@ -113,9 +113,7 @@ impl Verifier {
         let issuer = token.issuer().and_then(|iss| self.issuers.get(iss));
         let issuer = issuer.ok_or(Refusal::Issuer)?;
         // This comes before the search for keys: a token that cannot be accepted must not cause a fetch.
-        if !issuer.policy().algorithms().contains(&token.header().alg) {
-            return Err(Refusal::Algorithm);
-        }
+        issuer.accepts(token)?;
         Ok(issuer)
     }
 
@@ -127,14 +125,8 @@ impl Verifier {
         found: KeyMatch,
         now: Duration,
     ) -> Result<Principal, Refusal> {
-        let keys = match found {
-            KeyMatch::Keys(keys) => keys,
-            KeyMatch::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
-            KeyMatch::Unknown | KeyMatch::Unfit => return Err(Refusal::UnknownKey),
-        };
-        let policy = issuer.policy();
         let header = unverified.unknown_header();
-        let verified = policy.judge(unverified, keys, now, shown.certificate)?;
+        let verified = issuer.judge(unverified, found, now, shown.certificate)?;
         if let Some((encoded, header)) = header {
             self.headers.keep(encoded, header);
         }

@@ -1,5 +1,6 @@
 //! Sends requests to the admin address of a gateway, and explains what is wrong if there is no good response.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,13 +12,17 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use nsgate::config::Secret;
-use nsgate::error::cause::chain;
-use rustls::crypto::aws_lc_rs;
+use nsgate::error::cause::innermost;
+use nsgate::pem;
+use rustls::ClientConfig;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::SingleCertAndKey;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::words::plain;
+use crate::cli::AdminTls;
 
 /// The timeout for the whole response: the gateway needs a moment only if its log does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +35,7 @@ pub(crate) struct Client {
     /// The address, without a slash at the end.
     admin: String,
     token: Option<HeaderValue>,
+    patience: Duration,
 }
 
 /// The reason why there is no good response.
@@ -41,6 +47,9 @@ pub(crate) enum Problem {
     /// Certificates could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(rustls::Error),
+    /// A file of the options for TLS cannot be used.
+    #[error("{0}: {1}")]
+    File(&'static str, pem::Unusable),
     /// The token cannot be sent.
     #[error(
         "the admin token has characters that no header may carry; is the whole file in it, with its line break?"
@@ -96,25 +105,27 @@ impl Client {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
             value.map_err(|_| Problem::Token)
         });
-        let provider = || aws_lc_rs::default_provider().into();
-        let builder = rustls::ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(Problem::Tls)?;
-        // Without authorities, https fails with a message of its own; http needs none.
-        let tls = match builder.clone().with_native_roots() {
-            Ok(builder) => builder,
-            Err(_) => builder.with_root_certificates(rustls::RootCertStore::empty()),
-        };
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls.with_no_client_auth())
-            .https_or_http()
-            .enable_http1()
-            .build();
         Ok(Self {
-            inner: legacy::Client::builder(TokioExecutor::new()).build(connector),
+            inner: over(tls(&AdminTls::default())?),
             admin: admin.to_string().trim_end_matches('/').to_owned(),
             token: token.transpose()?,
+            patience: PATIENCE,
         })
+    }
+
+    /// Trusts other authorities, or shows a certificate.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub(crate) fn with_tls(mut self, options: &AdminTls) -> Result<Self, Problem> {
+        self.inner = over(tls(options)?);
+        Ok(self)
+    }
+
+    /// Sets the timeout for a whole response.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The admin address, as it was given.
@@ -137,14 +148,34 @@ impl Client {
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, Problem> {
-        let answer = timeout(PATIENCE, self.send(method, path, body)).await;
-        let (status, body) = answer.unwrap_or_else(|_| {
-            Err(self.unreachable(format!("no answer in {} s", PATIENCE.as_secs())))
-        })?;
+        let (status, body) = self.exchange(method, path, body).await?;
+        self.understood(status, &body)
+    }
+
+    /// Sends a request, and returns the response as it is, whatever its status.
+    ///
+    /// # Errors
+    /// There is no response.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<(StatusCode, Bytes), Problem> {
+        let answer = timeout(self.patience, self.send(method, path, body)).await;
+        answer
+            .unwrap_or_else(|_| Err(self.unreachable(format!("no answer in {:?}", self.patience))))
+    }
+
+    /// Returns the JSON of a response.
+    ///
+    /// # Errors
+    /// It is not that of a gateway, or the gateway refuses.
+    pub(crate) fn understood(&self, status: StatusCode, body: &[u8]) -> Result<Value, Problem> {
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|_| self.stranger());
+            return serde_json::from_slice(body).map_err(|_| self.stranger());
         }
-        let refusal: Refusal = serde_json::from_slice(&body).map_err(|_| self.stranger())?;
+        let refusal: Refusal = serde_json::from_slice(body).map_err(|_| self.stranger())?;
         Err(match status {
             StatusCode::UNAUTHORIZED => Problem::Unauthorized(
                 self.admin.clone(),
@@ -201,9 +232,37 @@ impl Client {
     }
 }
 
-/// Returns the innermost cause, because those around it say only that sending failed.
-fn innermost(error: &legacy::Error) -> String {
-    chain(error)
-        .last()
-        .map_or_else(String::new, ToString::to_string)
+/// Returns the TLS settings for these options.
+fn tls(options: &AdminTls) -> Result<ClientConfig, Problem> {
+    let builder = ClientConfig::builder_with_provider(pem::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(Problem::Tls)?;
+    let builder = match &options.ca {
+        Some(file) => {
+            let authorities = pem::authorities(file);
+            let authorities = authorities.map_err(|error| Problem::File("--ca", error))?;
+            builder.with_root_certificates(authorities)
+        }
+        // Without authorities, https fails with a message of its own; http needs none.
+        None => match builder.clone().with_native_roots() {
+            Ok(builder) => builder,
+            Err(_) => builder.with_root_certificates(rustls::RootCertStore::empty()),
+        },
+    };
+    let (Some(certificate), Some(key)) = (&options.certificate, &options.private_key) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let identity = pem::identity(certificate, key);
+    let identity = identity.map_err(|error| Problem::File("--certificate", error))?;
+    let identity: Arc<dyn ResolvesClientCert> = Arc::new(SingleCertAndKey::from(identity));
+    Ok(builder.with_client_cert_resolver(identity))
+}
+
+fn over(tls: ClientConfig) -> legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .build();
+    legacy::Client::builder(TokioExecutor::new()).build(connector)
 }
