@@ -150,7 +150,8 @@ if command -v systemd-analyze >/dev/null && command -v dpkg >/dev/null; then
   dpkg -x "$deb" "$stage/unpacked"
   # The unit finds the program where it was unpacked.
   sed "s#/usr/bin/nsgate#$stage/unpacked&#" "$stage/unpacked/usr/lib/systemd/system/nsgate.service" >"$stage/nsgate.service"
-  systemd-analyze verify --man=no "$stage/nsgate.service"
+  cp "$stage/unpacked/usr/lib/systemd/system/"*.socket "$stage"
+  systemd-analyze verify --man=no "$stage/nsgate.service" "$stage/nsgate.socket" "$stage/nsgate-admin.socket"
 else
   echo "SKIPPED: systemd-analyze or dpkg is not installed"
 fi

@@ -42,6 +42,7 @@ mod postgres;
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod random;
 mod reload;
+mod restart;
 mod rewriting;
 mod routing;
 mod snapshot;
