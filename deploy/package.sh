@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and checks the packages of a release in target/package: sdist, wheel, .deb, archive, SBOM and checksums. The
+# Builds and checks the packages of a release in target/package: sdist, wheel, .deb, archive, symbols, SBOM, checksums. The
 # program is built once, against glibc 2.17, and is the same in all of them. Nothing is uploaded. Needs Rust and Python
 # 3.11 or newer with venv and pip; lintian and systemd-analyze check the .deb where they are installed.
 #
@@ -61,9 +61,32 @@ wheel() {
 # The wheel of a release. It is built from the sdist: what is not in the sdist is not in the packages. Paths of this
 # machine are not in them, either.
 release_wheel() {
-  SOURCE_DATE_EPOCH=$epoch NSGATE_REVISION=$revision RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates" \
+  # The symbols are split off afterwards.
+  CARGO_PROFILE_DIST_STRIP=none CARGO_PROFILE_DIST_DEBUG=line-tables-only \
+    SOURCE_DATE_EPOCH=$epoch NSGATE_REVISION=$revision RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates" \
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} \
     wheel "$source" --zig --compatibility manylinux2014 "$@"
+}
+
+# Takes the symbols out of the program in the wheel $1, and puts them into the archive $2 as nsgate.debug. gdb, perf and
+# addr2line find that file beside the program, or by the build id or the checksum that the program keeps.
+split_symbols() {
+  local unpacked=$stage/split program symbols
+  rm -rf "$unpacked"
+  mkdir -p "$unpacked"
+  python3 -m zipfile -e "$1" "$unpacked/wheel"
+  program=$(echo "$unpacked"/wheel/*.data/scripts/nsgate)
+  symbols=$unpacked/$2
+  mkdir "$symbols"
+  objcopy --only-keep-debug "$program" "$symbols/nsgate.debug"
+  (cd "$symbols" && objcopy --strip-all --add-gnu-debuglink=nsgate.debug "$program")
+  chmod 0755 "$program"
+  chmod 0644 "$symbols/nsgate.debug"
+  ! readelf --sections --wide "$program" | grep -q ' \.symtab ' || fail "$1: the program is not stripped"
+  readelf --sections --wide "$program" | grep -q ' \.gnu_debuglink ' || fail "$1: the program does not name its symbols"
+  SOURCE_DATE_EPOCH=$epoch "$tools/bin/wheel" pack --dest-dir "$out" "$unpacked/wheel"
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$epoch" -C "$unpacked" -cf - "$2" \
+    | gzip -9n >"$out/$2.tar.gz"
 }
 
 # Installs the wheel $1 into an empty environment and asks the program's version, both ways.
@@ -91,6 +114,7 @@ if [ "$what" = dir ]; then
   sed -i "/^name = \"nsgate\"$/{n;s/\"$version\"/\"$version+dir\"/}" "$source/Cargo.toml" "$source/Cargo.lock"
   say "wheel with the feature dir"
   release_wheel --features dir
+  split_symbols "$(echo "$out"/nsgate-"$version"+dir-*.whl)" "nsgate-$version+dir-$target-symbols"
   check_wheel "$out"/nsgate-"$version"+dir-*.whl "$version+dir"
   ls -l "$out"
   exit
@@ -107,13 +131,14 @@ else
   release_wheel
 fi
 wheel=$(echo "$out"/nsgate-"$version"-*.whl)
+archive=nsgate-$version-$target
+split_symbols "$wheel" "$archive-symbols"
 check_wheel "$wheel" "$version"
 
 export SOURCE_DATE_EPOCH=$epoch
 
 say "archive"
 python3 -m zipfile -e "$wheel" "$stage/wheel"
-archive=nsgate-$version-$target
 mkdir "$stage/$archive"
 install -m 0755 "$stage/wheel/nsgate-$version.data/scripts/nsgate" "$stage/$archive/nsgate"
 cp -r "$stage/wheel/nsgate-$version.data/data/share" README.md LICENSE CHANGELOG.md "$stage/$archive"
@@ -144,7 +169,7 @@ deb=$out/nsgate_$version-1_$arch.deb
 if command -v lintian >/dev/null; then
   # This is no upload to Debian, which would close a bug. A check has a debug build, and nobody made it.
   suppressed=initial-upload-closes-no-bugs
-  [ "$what" = all ] || suppressed+=,unstripped-binary-or-object,bogus-mail-host,bogus-mail-host-in-debian-changelog
+  [ "$what" = all ] || suppressed+=,bogus-mail-host,bogus-mail-host-in-debian-changelog
   lintian --allow-root --fail-on error --suppress-tags "$suppressed" "$deb"
 else
   echo "SKIPPED: lintian is not installed"
@@ -153,7 +178,8 @@ if command -v systemd-analyze >/dev/null && command -v dpkg >/dev/null; then
   dpkg -x "$deb" "$stage/unpacked"
   # The unit finds the program where it was unpacked.
   sed "s#/usr/bin/nsgate#$stage/unpacked&#" "$stage/unpacked/usr/lib/systemd/system/nsgate.service" >"$stage/nsgate.service"
-  systemd-analyze verify --man=no "$stage/nsgate.service"
+  cp "$stage/unpacked/usr/lib/systemd/system/"*.socket "$stage"
+  systemd-analyze verify --man=no "$stage/nsgate.service" "$stage/nsgate.socket" "$stage/nsgate-admin.socket"
 else
   echo "SKIPPED: systemd-analyze or dpkg is not installed"
 fi

@@ -10,6 +10,7 @@ mod ownership;
 mod peers;
 mod process;
 mod reload;
+mod service_manager;
 mod signals;
 mod snapshot;
 mod start_line;
@@ -17,7 +18,6 @@ mod workers;
 
 use std::fmt;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use tracing::Level;
 pub use build::routes;
 pub use online::{OnlineAnswer, check_online};
 
-use crate::admin::{Admin, AdminState, History, Readiness, Reloads};
+use crate::admin::{Admin, AdminState, History, Reloads};
 use crate::app::active::ActiveConfig;
 use crate::app::process::ProcessState;
 use crate::app::reload::Reloader;
@@ -40,6 +40,7 @@ use crate::config::reload::Digests;
 use crate::server::listener::Listener;
 use crate::telemetry::{self, Log, past_log};
 use build::BuildError;
+use service_manager::{HeldSockets, listen};
 use signals::{Hangups, Signals};
 use snapshot::Snapshot;
 use workers::{Workers, watch_stalls};
@@ -122,6 +123,8 @@ pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
 pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure> {
     // An error only means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    // First, because it needs a process without threads.
+    let sockets = HeldSockets::take()?;
     let log = telemetry::start(&loaded.config.telemetry);
     start_line::log(path, &loaded.config);
     for warning in &loaded.warnings {
@@ -130,7 +133,14 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     let _last_lines = LastLines(log.clone());
     let workers = Workers::start(loaded.config.listen.workers)
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
-    let serving = serve(path.to_owned(), loaded, digests, log, workers.handles());
+    let serving = serve(
+        path.to_owned(),
+        loaded,
+        digests,
+        log,
+        sockets,
+        workers.handles(),
+    );
     let result = workers.block_on(serving);
     // Nothing that still runs here is worth waiting for: every response has been sent or abandoned.
     workers.end();
@@ -151,6 +161,7 @@ async fn serve(
     loaded: Loaded,
     digests: Digests,
     log: Log,
+    sockets: HeldSockets,
     workers: &[Handle],
 ) -> Result<(), Failure> {
     let Loaded { config, origin, .. } = loaded;
@@ -158,9 +169,9 @@ async fn serve(
     let unheard = |error| Failure::Configuration(format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(unheard)?;
     let hangups = Hangups::listen().map_err(unheard)?;
-    let front = bind("listen.address", config.listen.address).await?;
+    let front = listen("listen.address", config.listen.address, sockets.data).await?;
     let front = front.on(workers);
-    let back = bind("admin.address", config.admin.address).await?;
+    let back = listen("admin.address", config.admin.address, sockets.admin).await?;
     let peers = peers::bind(&config).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
     let peers_at = peers.as_ref().map(Listener::address);
@@ -179,7 +190,7 @@ async fn serve(
     in_use.lasting.metrics.watch_workers(workers);
 
     let (reloads, asked) = Reloads::new();
-    let readiness = Arc::new(Readiness::default());
+    let readiness = Arc::clone(&in_use.lasting.readiness);
     readiness.hold(RECOVERING);
     let (stop_admin, admin_stopped) = watch::channel(false);
     let scheme = |tls: bool| if tls { "https" } else { "http" };
@@ -188,7 +199,7 @@ async fn serve(
         format,
         &format!("nsgate admin on {}://{}", scheme(guarded), back.address()),
     );
-    let admin = admin(&path, &in_use, &readiness, &reloads);
+    let admin = admin(&path, &in_use, &reloads);
     let recording = tokio::spawn(admin.clone().keep_history());
     let serving_admin = back.serve(in_use.serving_admin(), admin.clone(), raised(admin_stopped));
     let serving_admin = tokio::spawn(serving_admin);
@@ -218,6 +229,7 @@ async fn serve(
     let mut serving = tokio::spawn(front.serve(in_use.serving(), in_use.stack(), raised(stopped)));
     let reloader = Reloader::new(path, Arc::clone(&in_use), reloads, asked, hangups);
     let reloading = tokio::spawn(reloader.run());
+    service_manager::ready();
 
     let mut ended = tokio::select! {
         () = signals.next() => Ok(()),
@@ -225,6 +237,7 @@ async fn serve(
         Some(error) = owning.recv() => Err(Failure::BatchLog(error)),
     };
     reloading.abort();
+    service_manager::stopping();
     if ended.is_ok() {
         readiness.hold(DRAINING);
         tracing::info!("shutting down: not accepting connections, waiting for in-flight requests");
@@ -270,21 +283,10 @@ async fn serve(
     ended
 }
 
-async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
-    Listener::bind(address).await.map_err(|error| {
-        Failure::Configuration(format!("{key}: cannot listen on {address}: {error}"))
-    })
-}
-
-fn admin(
-    path: &Path,
-    in_use: &ActiveConfig,
-    readiness: &Arc<Readiness>,
-    reloads: &Arc<Reloads>,
-) -> Admin {
+fn admin(path: &Path, in_use: &ActiveConfig, reloads: &Arc<Reloads>) -> Admin {
     Admin::new(AdminState {
         metrics: Arc::clone(&in_use.lasting.metrics),
-        readiness: Arc::clone(readiness),
+        readiness: Arc::clone(&in_use.lasting.readiness),
         batches: Arc::clone(&in_use.lasting.batches),
         current: in_use.shown(),
         reloads: Arc::clone(reloads),

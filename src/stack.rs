@@ -16,7 +16,7 @@ use crate::layer::context::{TakeContext, TakeContextLayer};
 use crate::layer::limits::{Limits, LimitsLayer};
 use crate::layer::metrics::{Metrics, MetricsLayer};
 use crate::layer::rate::{Rate, RateLayer, Rates};
-use crate::layer::recognize::{Recognize, RecognizeLayer};
+use crate::layer::recognize::{HealthPath, Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
 use crate::layer::share::{Share, ShareLayer, Sharing};
 use crate::layer::trace::access::AccessLog;
@@ -49,6 +49,8 @@ pub struct Parts {
     pub spans: Option<Arc<dyn Recorder>>,
     /// The limits on requests that are served at a time.
     pub limits: LimitsLayer,
+    /// The path that tells load balancers whether the gateway serves; `None` if there is none.
+    pub health: Option<HealthPath>,
     /// The gateways that share the batch log; `None` if it is for one process only.
     pub sharing: Option<Arc<Sharing>>,
     /// The verifier of callers' tokens.
@@ -82,7 +84,7 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         // Before any work is done for a request beyond the limit.
         .layer(parts.limits)
         // Before authentication: a caller without a token learns which routes exist, and nothing else.
-        .layer(RecognizeLayer)
+        .layer(RecognizeLayer::new(parts.health))
         // Before authentication: the gateway that has the batch log gets the request as the client sent it.
         .layer(ShareLayer::new(parts.sharing))
         // Before anything that depends on the caller.

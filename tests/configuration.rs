@@ -214,6 +214,26 @@ fn shipped(name: &str) -> Loaded {
     load::from_str(&text, name, folder.path(), &env).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
+/// The keys that every configuration has.
+const SMALLEST: &str = "auth: { anonymous: true }
+backends: { a: { implementation: rest, properties: { uri: \"http://127.0.0.1:1\" } } }
+mounts: [{ namespace: [], backend: a }]
+batch: { log: batches.redb }
+";
+
+#[test]
+fn a_rate_without_a_burst_allows_at_once_what_it_allows_in_its_time() {
+    for (rate, burst) in [("500/s", 500), ("100/m", 100), ("20/h", 20)] {
+        let yaml = format!("{SMALLEST}limits: {{ rate: {{ per_subject: {rate} }} }}\n");
+        let loaded = load::from_str(&yaml, "gateway.yaml", Path::new("."), &|_: &str| None);
+        let limits = loaded
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .config
+            .limits;
+        assert_eq!(limits.rate.unwrap().burst, burst, "{rate}");
+    }
+}
+
 #[test]
 fn the_example_loads_and_shows_the_defaults() {
     let Loaded {
@@ -222,6 +242,7 @@ fn the_example_loads_and_shows_the_defaults() {
     assert_eq!(warnings, []);
     let listen = Listen {
         tls: None,
+        health_path: None,
         ..config.listen
     };
     assert_eq!(listen, Listen::default());

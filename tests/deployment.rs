@@ -185,9 +185,30 @@ fn whoever_stops_the_gateway_waits_for_its_drain() {
 }
 
 fn unit(key: &str) -> String {
-    let unit = text("systemd/nsgate.service");
+    line_of("systemd/nsgate.service", key)
+}
+
+/// Returns the value of a key in a file of systemd.
+fn line_of(file: &str, key: &str) -> String {
+    let unit = text(file);
     let mut lines = unit.lines().filter_map(|line| line.split_once('='));
     lines.find(|(name, _)| *name == key).unwrap().1.to_owned()
+}
+
+#[test]
+fn systemd_holds_the_addresses_of_the_configuration_under_the_names_that_the_gateway_knows() {
+    let configured = yaml("package/deb/gateway.yaml");
+    for (file, name, section) in [
+        ("systemd/nsgate.socket", "data", "listen"),
+        ("systemd/nsgate-admin.socket", "admin", "admin"),
+    ] {
+        assert_eq!(line_of(file, "FileDescriptorName"), name);
+        assert_eq!(line_of(file, "Service"), "nsgate.service");
+        let address = configured[section]["address"].as_str().unwrap();
+        assert_eq!(line_of(file, "ListenStream"), address);
+        assert!(text("package/nfpm.yaml").contains(file), "{file}");
+    }
+    assert_eq!(unit("Type"), "notify");
 }
 
 #[test]
@@ -343,6 +364,8 @@ fn secrets() -> tempfile::TempDir {
         ("gateways-ca.pem", &certificate),
         ("gateway.crt", &certificate),
         ("gateway.key", &key),
+        ("tls.crt", &certificate),
+        ("tls.key", &key),
     ] {
         fs::write(secrets.path().join(name), content).unwrap();
     }
@@ -382,6 +405,7 @@ fn the_configurations_that_are_shipped_pass_the_check() {
     }
     for (name, config) in configs {
         let secret = secrets.path().to_str().unwrap();
+        let config = config.replace("/run/secrets/nsgate-tls", secret);
         let config = config.replace("/run/secrets/nsgate", secret);
         let config = config.replace("/var/lib/nsgate/dev", secret);
         let file = secrets.path().join("gateway.yaml");

@@ -85,7 +85,7 @@ impl House {
         Self {
             batches,
             backends,
-            stack: RecognizeLayer.layer(gateway),
+            stack: RecognizeLayer::default().layer(gateway),
             metrics,
             _folder: folder,
         }

@@ -15,7 +15,7 @@ fn found(bencher: Bencher<'_, '_>, target: &str) {
     } else {
         "POST"
     };
-    let mut layer = only(RecognizeLayer);
+    let mut layer = only(RecognizeLayer::default());
     bencher
         .with_inputs(|| request(target).method(method).body(Body::empty()).unwrap())
         .bench_local_values(|request| ask(&mut layer, black_box(request)).unwrap());
@@ -23,7 +23,7 @@ fn found(bencher: Bencher<'_, '_>, target: &str) {
 
 #[divan::bench(args = ["/v1/nothing/there", "/wp-login.php"])]
 fn refused(bencher: Bencher<'_, '_>, target: &str) {
-    let mut layer = only(RecognizeLayer);
+    let mut layer = only(RecognizeLayer::default());
     bencher
         .with_inputs(|| request(target).body(Body::empty()).unwrap())
         .bench_local_values(|request| ask(&mut layer, black_box(request)).unwrap_err());

@@ -89,7 +89,7 @@ fn whole_request(bencher: Bencher<'_, '_>, mount: &str) {
         backends: vec![Arc::new(backend)],
     };
     let gateway = Gateway::new(Arc::new(world), Arc::new(batches), &limits);
-    let mut gateway = RecognizeLayer.layer(gateway);
+    let mut gateway = RecognizeLayer::default().layer(gateway);
     bencher
         .with_inputs(|| {
             let body = format!(r#"{{"id":["{mount}","t1"],"check_declared":false}}"#);

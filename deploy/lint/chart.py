@@ -20,6 +20,22 @@ VALUES = {
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     "dashboard": {"enabled": True},
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "hosts": ["catalog.example.com"],
+        "tls": [{"secretName": "catalog-tls", "hosts": ["catalog.example.com"]}],
+    },
+    "httpRoute": {
+        "enabled": True,
+        "parentRefs": [{"name": "edge", "namespace": "gateways"}],
+        "hostnames": ["catalog.example.com"],
+    },
+    "serviceAccount": {"create": True, "annotations": {"example.com/role": "catalogs"}},
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "lake-ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/nsgate-ca", "readOnly": True}],
+    "podLabels": {"team": "data"},
+    "podAnnotations": {"example.com/scan": "off"},
 }
 # What each makes wrong, and the word by which the schema says so.
 WRONG = {
@@ -27,6 +43,9 @@ WRONG = {
     "address": lambda values: values["config"].update(listen={"address": "0.0.0.0:80"}),
     "log": lambda values: values["config"].update(batch={"log": "/tmp/batches.redb"}),
     "replicas": lambda values: values.update(replicas=17),
+    "hosts": lambda values: values["ingress"].update(hosts="catalog.example.com"),
+    "timeout": lambda values: values["httpRoute"].update(timeout="long"),
+    "mountPath": lambda values: values["extraVolumeMounts"][0].pop("mountPath"),
     "gateways": lambda values: values["config"].update(
         batch={"log": "postgres://gateway@db/nsgate", "gateways": {"address": "0.0.0.0:80"}}
     ),
@@ -98,6 +117,35 @@ def shared(chart):
     return documents
 
 
+def outside(chart, documents):
+    """Checks the ways in for clients outside, and what is added to the pod; all of it is off unless it is asked for."""
+    kinds = {document["kind"]: document for document in documents}
+    [rule] = kinds["Ingress"]["spec"]["rules"]
+    assert rule["host"] == "catalog.example.com"
+    service = kinds["Service"]["metadata"]["name"].removesuffix("-admin")
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": service, "port": {"name": "http"}}
+    [route] = kinds["HTTPRoute"]["spec"]["rules"]
+    assert route["backendRefs"] == [{"name": service, "port": 80}]
+    template = kinds["StatefulSet"]["spec"]["template"]
+    pod = template["spec"]
+    assert pod["serviceAccountName"] == kinds["ServiceAccount"]["metadata"]["name"]
+    assert pod["automountServiceAccountToken"] is False
+    assert "ca" in [volume["name"] for volume in pod["volumes"]]
+    assert "ca" in [mount["name"] for mount in pod["containers"][0]["volumeMounts"]]
+    assert template["metadata"]["labels"]["team"] == "data"
+    assert template["metadata"]["annotations"] == {"example.com/scan": "off"}
+    rendered = chart.render(values={"config": VALUES["config"]}, name="plain")
+    texts = [text for name, text in rendered.items() if name.endswith(".yaml")]
+    plain = [document for text in texts for document in yaml.safe_load_all(text) if document]
+    assert not {"Ingress", "HTTPRoute", "ServiceAccount"} & {document["kind"] for document in plain}
+    for word, change in (
+        ("ingress.hosts", {"ingress": {"enabled": True}}),
+        ("httpRoute.parentRefs", {"httpRoute": {"enabled": True}}),
+        ("podLabels", {"podLabels": {"app.kubernetes.io/name": "other"}}),
+    ):
+        refuses(chart, {"config": VALUES["config"], **change}, word)
+
+
 def main():
     folder, out = sys.argv[1:]
     report = helm.lint(folder, VALUES)
@@ -118,6 +166,7 @@ def main():
     rendered = chart.render(values=VALUES, name="edge")
     manifests = {name: text for name, text in rendered.items() if name.endswith(".yaml")}
     documents = [document for text in manifests.values() for document in yaml.safe_load_all(text) if document]
+    outside(chart, documents)
     rendered_rules = [document["spec"] for document in documents if document["kind"] == "PrometheusRule"]
     for spec, name in zip(rendered_rules, ["alerts.yml", "slo.yml"], strict=True):
         with open(f"{folder}/files/{name}") as rules:

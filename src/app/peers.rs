@@ -9,6 +9,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use tokio::task::JoinHandle;
 
 use super::active::ActiveConfig;
+use super::service_manager::listen;
 use super::{Failure, say};
 use crate::admin::Admin;
 use crate::config::{Config, ServerTls};
@@ -21,7 +22,7 @@ use crate::server::tls;
 pub(super) async fn bind(config: &Config) -> Result<Option<Listener>, Failure> {
     let shared = config.batch.log.file().is_none();
     match config.batch.gateways.as_ref().filter(|_| shared) {
-        Some(gateways) => super::bind("batch.gateways.address", gateways.address)
+        Some(gateways) => listen("batch.gateways.address", gateways.address, None)
             .await
             .map(Some),
         None => Ok(None),

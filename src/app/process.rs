@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::Failure;
+use crate::admin::Readiness;
 use crate::auth::keys::{Clock, SystemClock};
 use crate::batch::Batches;
 use crate::batch::fleet::OwnedGuards;
@@ -27,6 +28,8 @@ pub(super) struct ProcessState {
     pub(super) log: Log,
     /// The audit log; `None` if none is configured.
     pub(super) audit: Option<Audit>,
+    /// The reasons why it does not serve, for load balancers and operators.
+    pub(super) readiness: Arc<Readiness>,
     pub(super) clock: Arc<dyn Clock>,
     /// The client to other gateways that share the log; `None` if there are none.
     pub(super) peers: Option<Arc<PeerClient>>,
@@ -74,6 +77,7 @@ impl ProcessState {
             peers,
             metrics,
             log,
+            readiness: Arc::default(),
             clock: Arc::new(SystemClock::default()),
             in_flight: LimitsLayer::new(Arc::new(Places::new(
                 config.limits.in_flight,

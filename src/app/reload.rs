@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::service_manager;
 use super::signals::Hangups;
 use super::snapshot::{Retired, Snapshot};
 use crate::admin::{Reloads, Waiting};
@@ -79,7 +80,9 @@ impl Reloader {
             while let Ok(more) = self.asked.try_recv() {
                 waiting.push(more);
             }
+            service_manager::reloading();
             let report = Arc::new(self.reload(trigger).await);
+            service_manager::reloaded();
             for waiting in waiting {
                 let _ = waiting.send(Arc::clone(&report));
             }

@@ -17,6 +17,7 @@ use crate::config::reload::Digests;
 use crate::gateway::{Gateway, RoutingSnapshot};
 use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
+use crate::layer::recognize::HealthPath;
 use crate::layer::share::Sharing;
 use crate::layer::trace::access::AccessLog;
 use crate::server::listener::Serving;
@@ -130,6 +131,7 @@ impl Snapshot {
             audit: lasting.audit.clone(),
             audit_required: config.telemetry.audit_required,
             limits: lasting.in_flight.clone(),
+            health: health(lasting, &config, &keys),
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),
             context: build::context(&config),
@@ -199,6 +201,14 @@ impl Snapshot {
             rules: self.rules.clone(),
         }
     }
+}
+
+/// Creates the health path of the data port; `None` if none is configured.
+fn health(lasting: &ProcessState, config: &Config, keys: &Arc<Keys>) -> Option<HealthPath> {
+    let path = config.listen.health_path.as_deref()?;
+    let (readiness, keys) = (Arc::clone(&lasting.readiness), Arc::clone(keys));
+    let is_ready = move || readiness.missing(&keys).is_empty();
+    Some(HealthPath::new(path, is_ready))
 }
 
 /// Creates the verifier. The one of `before` is kept, with its cached tokens, if nothing about authentication has

@@ -3,7 +3,9 @@
 pub(in crate::backend) mod balance;
 pub(in crate::backend) mod breaker;
 pub(in crate::backend) mod endpoint;
+pub(in crate::backend) mod failure_row;
 pub mod health;
+mod panic_share;
 pub(in crate::backend) mod retry_budget;
 pub(in crate::backend) mod verdict;
 
@@ -13,15 +15,18 @@ use std::time::Duration;
 
 use crate::backend::endpoints::breaker::{BreakerPass, State};
 use crate::backend::endpoints::endpoint::{Endpoint, EndpointHealth, EndpointStatus};
+use crate::backend::endpoints::panic_share::PanicShare;
 use crate::backend::transport::coarse_clock;
 use crate::backend::transport::coarse_clock::Moment;
 use crate::config::RestConfig;
 use crate::error::BoxError;
+use crate::metrics;
 
 /// The addresses of one catalog: at most 64, because each is one bit of a word.
 pub(super) struct Endpoints {
     all: Box<[Arc<Endpoint>]>,
     pub(super) board: Arc<EndpointHealth>,
+    share: PanicShare,
 }
 
 /// The properties of a request that matter for the choice of an address.
@@ -56,7 +61,10 @@ impl std::error::Error for AllBreakersOpen {}
 
 impl Endpoints {
     /// Builds the addresses from the configuration. Reads certificate files, and contacts no server.
-    pub(super) fn new(config: &RestConfig, backend: &Arc<str>) -> Result<Self, BoxError> {
+    pub(super) fn new(
+        config: &RestConfig,
+        metrics: &Arc<metrics::Backend>,
+    ) -> Result<Self, BoxError> {
         let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
         if uris().count() > 64 {
             return Err("a catalog can have 64 addresses at most".into());
@@ -67,11 +75,12 @@ impl Endpoints {
                 crate::backend::transport::tls::client_config(config.tls.as_ref(), config.http2)
             })
             .transpose()?;
-        let board = EndpointHealth::new(backend);
+        let board = EndpointHealth::new(metrics);
         let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), config, &board).map(Arc::new);
         Ok(Self {
             all: uris().map(endpoint).collect::<Result<_, _>>()?,
             board,
+            share: PanicShare::default(),
         })
     }
 
@@ -158,6 +167,7 @@ impl Endpoints {
             .or_else(|| free(closed))
             .or_else(|| probe(fresh, at_once))
             .or_else(|| wish.own.then(|| self.own(fresh, now)).flatten())
+            .or_else(|| (wish.tried == 0).then(|| self.share(now)).flatten())
             .ok_or_else(|| {
                 if wish.tried == 0 {
                     self.board.refuse();
@@ -173,6 +183,17 @@ impl Endpoints {
             let pass = (among & (1 << index) != 0).then(|| endpoint.breaker.own(now))?;
             Some((index, pass?))
         })
+    }
+
+    /// Lets a request of the share through, at the address that has the least load.
+    fn share(&self, now: Moment) -> Option<(usize, BreakerPass)> {
+        if !self.share.take(now) {
+            return None;
+        }
+        let chosen = balance::choose(self.bits(|_| true), |index| self.all[index].load.cost(now))?;
+        let pass = self.all[chosen].breaker.share()?;
+        self.board.let_through();
+        Some((chosen, pass))
     }
 
     fn withheld(&self, now: Moment) -> AllBreakersOpen {

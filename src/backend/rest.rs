@@ -47,7 +47,7 @@ impl Rest {
         context_prefix: &str,
         metrics: &Arc<metrics::Backend>,
     ) -> Result<Self, BoxError> {
-        let endpoints = Endpoints::new(config, metrics.name())?;
+        let endpoints = Endpoints::new(config, metrics)?;
         Ok(Self {
             dispatcher: Dispatcher::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
@@ -74,10 +74,11 @@ impl Rest {
         let asked = self.dispatcher.asked(extensions);
         let extensions = take(request.extensions_mut());
         self.prepare(request, &extensions);
-        let added = InjectedHeaders::of(RequestContext::of(&extensions), &self.context_prefix);
+        let context = RequestContext::of(&extensions);
+        let added = InjectedHeaders::of(context, &self.context_prefix);
         let dispatcher = &self.dispatcher;
         dispatcher
-            .deliver(deadline, request, class, added, asked)
+            .deliver(deadline, request, class, context, added, asked)
             .await
     }
 

@@ -95,15 +95,15 @@ pub(super) fn describe<S: Section>() -> Json {
     })
 }
 
-/// Returns "a table with the keys …", for the end of a sentence.
+/// Returns "a mapping with the keys …", for the end of a sentence.
 pub(super) fn expects<S: Section>() -> String {
     let Description {
         names, required, ..
     } = description::<S>();
     if required.is_empty() {
-        format!("a table with keys such as {}", names.join(", "))
+        format!("a mapping with keys such as {}", names.join(", "))
     } else {
-        format!("a table with the keys {}", required.join(", "))
+        format!("a mapping with the keys {}", required.join(", "))
     }
 }
 

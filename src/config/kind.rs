@@ -13,7 +13,8 @@ pub(super) use header::{
 };
 pub(crate) use location::is_plain_http_abroad;
 pub(super) use location::{
-    address, base_uri, collector, file, file_to_write, guarded_uri, parse_base_uri, url_path,
+    address, base_uri, collector, file, file_to_write, guarded_uri, health_path, parse_base_uri,
+    url_path,
 };
 pub(super) use scalar::{
     Scalar, algorithm, backend_name, choice, flag, name, printable, secret, string_schema, text,

@@ -171,17 +171,20 @@ impl Section for ContextConfig {
     }
 }
 
+/// The most requests that may come at once.
+const MAX_BURST: u32 = 10_000_000;
+
 /// The table `limits.rate` in the form of the file.
 pub(super) struct RateFile {
     per_subject: (u32, Duration),
-    burst: u32,
+    burst: Option<u32>,
 }
 
 impl Section for RateFile {
     fn blank() -> Self {
         Self {
             per_subject: (1, Duration::from_secs(1)),
-            burst: 1,
+            burst: None,
         }
     }
 
@@ -193,12 +196,11 @@ impl Section for RateFile {
             "write a rate such as 500/s",
             "Requests of one subject in a second, minute or hour.",
         );
-        keys.required(
+        keys.key(
             "burst",
             &mut self.burst,
-            whole(1, 10_000_000),
-            "write how many requests may come at once, such as 1000",
-            "Requests that may come at once.",
+            maybe(whole(1, MAX_BURST.into())),
+            "Requests that may come at once; default: as many as per_subject allows in its second, minute or hour.",
         );
     }
 }
@@ -208,7 +210,7 @@ impl Shaped for RateLimit {
 
     fn from_file(file: RateFile, _: &mut Reader<'_>) -> Option<Self> {
         let (requests, period) = file.per_subject;
-        let burst = file.burst;
+        let burst = file.burst.unwrap_or(requests.min(MAX_BURST));
         Some(Self {
             requests,
             period,
@@ -219,7 +221,7 @@ impl Shaped for RateLimit {
     fn to_file(&self) -> RateFile {
         RateFile {
             per_subject: (self.requests, self.period),
-            burst: self.burst,
+            burst: Some(self.burst),
         }
     }
 }

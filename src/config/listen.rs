@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Secret;
 use super::keys::{Keys, Section};
-use super::kind::{address, bearer, duration, file, maybe, table, whole};
+use super::kind::{address, bearer, duration, file, health_path, maybe, table, whole};
 
 /// `listen`: the address that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Listen {
     pub workers: usize,
     /// The time that running requests have after the stop.
     pub drain_timeout: Duration,
+    /// The path that tells load balancers without a token whether the gateway is ready; `None` for none.
+    pub health_path: Option<String>,
 }
 
 /// `listen.tls` and `admin.tls`: PEM files.
@@ -53,6 +55,7 @@ impl Default for Listen {
             tls: None,
             workers: 0,
             drain_timeout: Duration::from_secs(30),
+            health_path: None,
         }
     }
 }
@@ -98,6 +101,12 @@ impl Section for Listen {
             &mut self.drain_timeout,
             stop,
             "How long running requests may continue after a shutdown begins.",
+        );
+        keys.key(
+            "health_path",
+            &mut self.health_path,
+            maybe(health_path()),
+            "A path for load balancers: 200 if the gateway is ready, else 503, without a token. Not below /v1/.",
         );
     }
 }

@@ -68,7 +68,7 @@ impl Setup {
         let mut request = Request::new(Body::full(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = target.parse().unwrap();
-        let stack = RecognizeLayer.layer(self.gateway.clone());
+        let stack = RecognizeLayer::default().layer(self.gateway.clone());
         stack.oneshot(request).await
     }
 

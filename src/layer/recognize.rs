@@ -4,12 +4,17 @@
 //! The layer comes before authentication, so that a caller without a token learns only which routes
 //! exist.
 
-use std::borrow::Cow;
+use std::borrow::{BorrowMut, Cow};
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use http::Request;
-use tower::Layer;
+use futures_util::future::Either;
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tower::{Layer, Service};
 
-use super::guard::{Guard, GuardService};
+use super::refused::RefusedFuture;
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
@@ -18,23 +23,87 @@ use crate::protocol::query::{DEFAULT_DELIMITER, Query, QueryError, read_delimite
 use crate::request::context::RequestContext;
 
 /// Makes [`Recognize`].
-#[derive(Clone, Copy, Debug)]
-pub struct RecognizeLayer;
+#[derive(Clone, Default)]
+pub struct RecognizeLayer {
+    health: Option<HealthPath>,
+}
 
 /// The service. Notes the operation and, if the path names one, the [`Identifier`].
-pub type Recognize<S> = GuardService<S, RecognizeLayer>;
+#[derive(Clone)]
+pub struct Recognize<S> {
+    inner: S,
+    health: Option<HealthPath>,
+}
+
+/// A path that answers 200 if the gateway is ready, else 503, to everyone. It is no route of the contract, so it is
+/// looked at only when a request has none.
+#[derive(Clone)]
+pub struct HealthPath(Arc<(Box<str>, Box<dyn Fn() -> bool + Send + Sync>)>);
+
+impl HealthPath {
+    /// Returns the path. `is_ready` is called for each request to it.
+    pub fn new(path: &str, is_ready: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new((path.into(), Box::new(is_ready))))
+    }
+
+    /// Returns the answer to a request; `None` if it has another path.
+    fn answer(&self, request: &Request<Body>) -> Option<Response<Body>> {
+        let (path, is_ready) = &*self.0;
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        if !reads || request.uri().path() != &**path {
+            return None;
+        }
+        let mut response = Response::new(Body::empty());
+        if !is_ready() {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        }
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(CACHE_CONTROL, no_store);
+        Some(response)
+    }
+}
+
+impl RecognizeLayer {
+    /// Recognizes the contract's routes and, if there is one, the path for load balancers.
+    pub fn new(health: Option<HealthPath>) -> Self {
+        Self { health }
+    }
+}
 
 impl<S> Layer<S> for RecognizeLayer {
     type Service = Recognize<S>;
 
     fn layer(&self, inner: S) -> Recognize<S> {
-        GuardService::new(inner, *self)
+        Recognize {
+            inner,
+            health: self.health.clone(),
+        }
     }
 }
 
-impl Guard for RecognizeLayer {
-    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        note(request)
+impl<S, R> Service<R> for Recognize<S>
+where
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Either<RefusedFuture, Ready<Result<Response<Body>, Error>>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: R) -> Self::Future {
+        let Err(error) = note(request.borrow_mut()) else {
+            return Either::Left(self.inner.call(request));
+        };
+        let health = self.health.as_ref();
+        let answer = health.and_then(|health| health.answer(request.borrow()));
+        Either::Right(match answer {
+            Some(answer) => Either::Right(ready(Ok(answer))),
+            None => Either::Left(RefusedFuture::with(error)),
+        })
     }
 }
 
@@ -86,7 +155,10 @@ mod tests {
         });
         let request = Request::builder().method(method).uri(target);
         let request = request.body(Body::empty()).unwrap();
-        let response = RecognizeLayer.layer(inner).oneshot(request).await?;
+        let response = RecognizeLayer::default()
+            .layer(inner)
+            .oneshot(request)
+            .await?;
         let learned = RequestContext::of(response.extensions());
         let identifier = learned.identifier.as_ref().map(ToString::to_string);
         Ok((learned.operation.unwrap(), identifier))
@@ -150,6 +222,40 @@ mod tests {
         for (method, target, status, code) in cases {
             let error = ask(method, target).await.unwrap_err();
             assert_eq!((error.status(), error.code().number()), (status, code));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_health_path_answers_by_readiness_and_nothing_else_changes() {
+        for is_ready in [true, false] {
+            let layer = RecognizeLayer::new(Some(HealthPath::new("/healthz", move || is_ready)));
+            let ask = |method: Method, target: &str| {
+                let inner = service_fn(async |_: Request<Body>| {
+                    Ok::<_, Error>(Response::new(Body::full("served")))
+                });
+                let request = Request::builder().method(method).uri(target);
+                let request = request.body(Body::empty()).unwrap();
+                layer.layer(inner).oneshot(request)
+            };
+            for (method, target) in [
+                (Method::GET, "/healthz"),
+                (Method::HEAD, "/healthz"),
+                (Method::GET, "/healthz?x=1"),
+            ] {
+                let status = ask(method, target).await.unwrap().status();
+                let expected = if is_ready { 200 } else { 503 };
+                assert_eq!(status.as_u16(), expected, "{target}");
+            }
+            for (method, target) in [
+                (Method::POST, "/healthz"),
+                (Method::GET, "/healthz/"),
+                (Method::GET, "/healthz2"),
+                (Method::GET, "//healthz"),
+            ] {
+                let refused = ask(method, target).await.err().unwrap();
+                assert_eq!(refused.status(), StatusCode::NOT_FOUND, "{target}");
+            }
+            assert!(ask(Method::GET, "/v1/table").await.is_ok());
         }
     }
 }

@@ -10,12 +10,18 @@ use super::share::BackendCounters;
 use super::upstream::Upstream;
 use crate::protocol::operation::Operation;
 
+/// The decisions of breakers that are counted.
+const BREAKER_DECISIONS: [&str; 3] = ["refused", "let_through", "spared"];
+
 /// The counters of one backend.
 pub struct Backend {
     name: Arc<str>,
     up: IntGauge,
     breaker_open: IntGauge,
     retries: IntCounter,
+    breaker_refused: IntCounter,
+    breaker_let_through: IntCounter,
+    breaker_spared: IntCounter,
     upstream: Upstream,
     pub(super) share: BackendCounters,
 }
@@ -23,10 +29,18 @@ pub struct Backend {
 impl Backend {
     pub(super) fn new(name: Arc<str>, families: &Families, upstream: &Upstream) -> Self {
         let label = [&*name];
+        let decided = |decision| {
+            families
+                .breaker_decisions
+                .with_label_values(&[&*name, decision])
+        };
         Self {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
             retries: families.backend_retries.with_label_values(&label),
+            breaker_refused: decided(BREAKER_DECISIONS[0]),
+            breaker_let_through: decided(BREAKER_DECISIONS[1]),
+            breaker_spared: decided(BREAKER_DECISIONS[2]),
             upstream: upstream.of_backend(),
             share: BackendCounters::new(Arc::clone(&name), families),
             name,
@@ -51,6 +65,22 @@ impl Backend {
         self.retries.inc();
     }
 
+    /// Counts a request that was refused because the breaker of every address is open.
+    pub fn breaker_refused(&self) {
+        self.breaker_refused.inc();
+    }
+
+    /// Counts a request that was let through although the breaker of every address is open.
+    pub fn breaker_let_through(&self) {
+        self.breaker_let_through.inc();
+    }
+
+    /// Counts a failure that did not open the breaker of the last address, because one caller or one table may have
+    /// caused the whole row.
+    pub fn breaker_spared(&self) {
+        self.breaker_spared.inc();
+    }
+
     /// Records the time from sending a request to the response's headers, or to the failure.
     pub fn asked(&self, operation: Operation, took: Duration) {
         self.share.count_sent();
@@ -72,6 +102,11 @@ impl Backend {
         let _ = families.backend_up.remove_label_values(&label);
         let _ = families.breaker_open.remove_label_values(&label);
         let _ = families.backend_retries.remove_label_values(&label);
+        for decision in BREAKER_DECISIONS {
+            let _ = families
+                .breaker_decisions
+                .remove_label_values(&[&*self.name, decision]);
+        }
         self.upstream.remove(&self.name);
         self.share.remove(families);
     }

@@ -49,6 +49,7 @@ pub(super) struct Families {
     pub(super) keys_age: GaugeVec,
     pub(super) backend_up: IntGaugeVec,
     pub(super) breaker_open: IntGaugeVec,
+    pub(super) breaker_decisions: IntCounterVec,
     pub(super) backend_retries: IntCounterVec,
     pub(super) batches: IntCounterVec,
     pub(super) batch_duration: HistogramVec,
@@ -177,8 +178,13 @@ impl Families {
             ),
             breaker_open: new.gauges(
                 "nsgate_backend_breaker_open",
-                "Addresses of the catalog with an open circuit breaker: their requests failed, so no more are sent for now.",
+                "Addresses of the catalog with an open circuit breaker: their requests failed, so no more are sent for now, or a small share if every address is open.",
                 &["backend"],
+            ),
+            breaker_decisions: new.counters(
+                "nsgate_backend_breaker_decisions_total",
+                "Requests refused or let_through while the circuit breaker of every address was open, and failures that spared the last address.",
+                &["backend", "decision"],
             ),
             backend_retries: new.counters(
                 "nsgate_backend_retries_total",

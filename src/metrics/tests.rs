@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 51] = [
+const NAMES: [&str; 52] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -23,6 +23,7 @@ const NAMES: [&str; 51] = [
     "nsgate_key_refreshes_total",
     "nsgate_keys_age_seconds",
     "nsgate_backend_up",
+    "nsgate_backend_breaker_decisions_total",
     "nsgate_backend_breaker_open",
     "nsgate_backend_retries_total",
     "nsgate_batches_total",
@@ -270,6 +271,7 @@ fn count(metrics: &Metrics, backend: &Backend) {
         std::time::Duration::from_millis(1),
     );
     backend.retried();
+    backend.breaker_refused();
     backend.stands(true, 0);
 }
 

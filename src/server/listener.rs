@@ -48,6 +48,8 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     workers: Vec<Handle>,
+    /// True if another process holds the socket, too, and passes it on to the next gateway.
+    is_held: bool,
 }
 
 /// The settings of a listener. Open connections keep the protocols that they began with; new connections and all
@@ -89,12 +91,21 @@ struct OpenConnection {
 impl Listener {
     /// Binds `address`. Port 0 lets the system choose the port.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
-        let address = socket.local_addr()?;
+        Self::over(TcpListener::bind(address).await?, false)
+    }
+
+    /// Takes a bound socket that another process holds, too.
+    pub fn held(socket: std::net::TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Self::over(TcpListener::from_std(socket)?, true)
+    }
+
+    fn over(socket: TcpListener, is_held: bool) -> io::Result<Self> {
         Ok(Self {
+            address: socket.local_addr()?,
             socket,
-            address,
             workers: vec![Handle::current()],
+            is_held,
         })
     }
 
@@ -126,7 +137,7 @@ impl Listener {
     {
         let workers = Workers::new(&self.workers);
         let mut connections = Connections::new(serving, stack, workers);
-        connections.accept(self.socket, stop).await;
+        connections.accept(self.socket, self.is_held, stop).await;
         connections.drain().await
     }
 }
@@ -149,7 +160,7 @@ where
         }
     }
 
-    async fn accept(&mut self, socket: TcpListener, stop: impl Future<Output = ()>) {
+    async fn accept(&mut self, socket: TcpListener, is_held: bool, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut round = self.rounds();
         loop {
@@ -160,7 +171,11 @@ where
                     // This comes before new connections are refused, so that a caller who sees a refusal can rely on
                     // it.
                     self.order(Directive::CloseAfterResponse);
-                    return self.take_waiting(socket);
+                    // Connections that wait at a held socket are the next gateway's.
+                    if !is_held {
+                        self.take_waiting(socket);
+                    }
+                    return;
                 }
                 Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
                 _ = round.tick() => self.look_after(&mut round),

@@ -1,5 +1,6 @@
 //! Failing catalogs: answers name the catalog but not its address; no request that could act twice is repeated.
 
+mod breaker;
 mod bulkhead;
 mod endpoints;
 mod numbers;
@@ -22,6 +23,17 @@ fn assert_unavailable(world: &World, reply: &Reply, case: &str) {
     assert!(text.contains("west"), "{case}: {text}");
     let port = world.catalog("west").address.port().to_string();
     assert!(!text.contains(&port), "{case}: {text}");
+}
+
+/// Makes two requests to west fail, of two callers for two tables.
+pub async fn fail_twice(world: &World) {
+    let west = world.catalog("west");
+    west.fail_always("restore_table", Fault::ResetBefore);
+    for (caller, table) in [("ann", "t1"), ("bob", "t2")] {
+        let client = world.client_with(&json!({ "sub": caller }));
+        let target = format!("/v1/table/west%24{table}/restore");
+        assert_eq!(client.post(&target, &json!({})).await.status, 503);
+    }
 }
 
 #[tokio::test]

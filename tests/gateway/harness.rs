@@ -267,6 +267,11 @@ impl World {
         Client::new(self.others[other].address).header("authorization", &bearer)
     }
 
+    /// The address that clients of another gateway connect to.
+    pub fn address_at(&self, other: usize) -> SocketAddr {
+        self.others[other].address
+    }
+
     /// A client of the admin address of another gateway.
     pub fn admin_at(&self, other: usize) -> Client {
         Client::new(self.others[other].admin)

@@ -1,5 +1,6 @@
 //! Connections that are used for many requests, and report how they ended.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,9 +51,14 @@ pub struct Asked {
 impl Connection {
     /// Opens a connection for counts of the rows of a table; the expected count is 1.
     pub async fn open(world: &World, http2: bool, table: &str) -> Self {
-        let stream = TcpStream::connect(world.address()).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self::over(stream, world, http2, table).await
+        Self::at(world.address(), http2, table).await.unwrap()
+    }
+
+    /// Opens such a connection to this address.
+    pub async fn at(address: SocketAddr, http2: bool, table: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self::over(stream, address, http2, table).await)
     }
 
     /// Opens such a connection over TLS.
@@ -60,11 +66,11 @@ impl Connection {
         let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
         trust.alpn_protocols = vec![protocol.to_vec()];
         let stream = handshake(world, trust).await;
-        Self::over(stream, world, http2, table).await
+        Self::over(stream, world.address(), http2, table).await
     }
 
     /// Opens such a connection over an existing stream.
-    async fn over<T>(stream: T, world: &World, http2: bool, table: &str) -> Self
+    async fn over<T>(stream: T, address: SocketAddr, http2: bool, table: &str) -> Self
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -78,7 +84,7 @@ impl Connection {
             let driver = tokio::spawn(async move { drop(driver.await) });
             (Sender::One(sender), driver)
         };
-        let host = world.address().to_string();
+        let host = address.to_string();
         let request = Request::post(format!("http://{host}/v1/table/{table}/count_rows"))
             .header("host", host)
             .header(

@@ -46,6 +46,7 @@ mod postgres;
 mod random;
 mod reload;
 mod reload_command;
+mod restart;
 mod rewriting;
 mod routing;
 mod snapshot;

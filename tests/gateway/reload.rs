@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::catalog::faults::{Fault, PATIENCE};
+use crate::catalog::faults::PATIENCE;
 use crate::harness::{Setup, World};
 use crate::online::shown;
 
@@ -318,7 +318,7 @@ async fn what_is_gone_is_gone_from_the_metrics_and_nobody_asks_for_its_health() 
 #[tokio::test]
 async fn a_backend_that_was_replaced_says_nothing_of_the_one_that_is_in_use() {
     let setup = Setup::two()
-        .backend("west", "breaker: { failures: 1, open_for: 1h }")
+        .backend("west", "breaker: { failures: 2, open_for: 1h }")
         .backend("west", "health: { interval: 10ms, path: /healthz }");
     let world = setup.start().await.seeded();
     let west = world.catalog("west");
@@ -329,9 +329,7 @@ async fn a_backend_that_was_replaced_says_nothing_of_the_one_that_is_in_use() {
     let client = world.client();
     let held = tokio::spawn(async move { client.post(COUNT, &json!({})).await.status });
     gate.reached(1).await;
-    west.fail("restore_table", Fault::ResetBefore);
-    let restore = "/v1/table/west%24t1/restore";
-    assert_eq!(status(&world, restore).await, 503);
+    crate::failures::fail_twice(&world).await;
     let (up, open) = (
         "nsgate_backend_up{backend=\"west\"}",
         "nsgate_backend_breaker_open{backend=\"west\"}",

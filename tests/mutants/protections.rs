@@ -1,5 +1,6 @@
 //! The bugs that remove one protection each: of a catalog from a request that it would read in another way, and of the
-//! gateway from line ends that two readers take differently, frames without end, and a caller that takes all places.
+//! gateway from line ends that two readers take differently, frames without end, a caller that takes all places, and a
+//! breaker that closes a catalog to all.
 
 use super::batch_bugs::Bug;
 
@@ -7,6 +8,7 @@ const READER: &[&str] = &["--test", "gateway", "unambiguous::second_reader"];
 const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];
 const REQUESTS: &[&str] = &["--test", "gateway", "hostile::requests"];
 const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
+const BREAKER: &[&str] = &["--test", "gateway", "failures::breaker"];
 const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
 
 pub const PROTECTIONS: &[Bug] = &[
@@ -100,5 +102,33 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "            && all >= FEWEST",
         wrong: "            && all == usize::MAX",
         checkers: &[SHARES],
+    },
+    Bug {
+        name: "one caller closes the last address to all",
+        file: "src/backend/endpoints/failure_row.rs",
+        right: "        !(self.blames_address || self.has_several_callers && self.has_several_targets)",
+        wrong: "        false",
+        checkers: &[BREAKER],
+    },
+    Bug {
+        name: "no request goes through when every breaker is open",
+        file: "src/backend/endpoints/panic_share.rs",
+        right: "        count.is_multiple_of(SHARE)",
+        wrong: "        count == 0",
+        checkers: &[BREAKER],
+    },
+    Bug {
+        name: "a catalog that is down gets a tenth of all requests, however many there are",
+        file: "src/backend/endpoints/panic_share.rs",
+        right: "const PACE: Moment = 100_000;",
+        wrong: "const PACE: Moment = 0;",
+        checkers: &[BREAKER],
+    },
+    Bug {
+        name: "a request of the share that succeeds does not close the breaker",
+        file: "src/backend/endpoints/breaker.rs",
+        right: "                self.end_share();\n                self.next.swap(0, Ordering::Relaxed) != 0",
+        wrong: "                self.end_share();\n                false",
+        checkers: &[BREAKER],
     },
 ];

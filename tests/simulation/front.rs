@@ -144,7 +144,7 @@ impl Front {
         let service = Gateway::new(routed, Arc::clone(&batches), &limits);
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running {
             generation,
-            service: RecognizeLayer.layer(service),
+            service: RecognizeLayer::default().layer(service),
             batches,
         });
     }

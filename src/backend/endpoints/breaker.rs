@@ -5,9 +5,14 @@
 //! for another. A probe sets the time of the next one before it is sent, so a probe that hangs delays the next by
 //! `open_for` and no more. If no request comes to be the probe for a while, an answer to a health check closes the
 //! breaker, and one failure opens it again: an address without requests must not be reported as down forever.
+//!
+//! The breaker of the last address needs more: failures that one caller or one table may have caused do not open it
+//! (`failure_row.rs`). And if every breaker is open, a share of the requests goes through (`panic_share.rs`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::failure_row::{FailureRow, FailureSource};
 use crate::backend::transport::coarse_clock::Moment;
 use crate::config;
 
@@ -23,11 +28,15 @@ const MAX_QUIET: u64 = 120_000_000;
 pub(in crate::backend) struct Breaker {
     failures: u32,
     open_for: u64,
+    /// The number of failures in `row`; 0 if a request was answered since, so that a success costs one load.
     in_a_row: AtomicU32,
+    row: Mutex<FailureRow>,
     /// The time when the next probe is allowed; 0 if the breaker is closed.
     next: AtomicU64,
     /// The time when the next request of the gateway itself is allowed.
     next_own: AtomicU64,
+    /// The number of requests under way that went through as a share.
+    sharing: AtomicU32,
 }
 
 /// The reason why the breaker let a request through.
@@ -39,6 +48,20 @@ pub(in crate::backend) enum BreakerPass {
     Probe(Moment),
     /// The request is one of the gateway itself.
     Own,
+    /// The request is in the share that goes through if every breaker is open.
+    Share,
+}
+
+/// The effect of a failure on the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend) enum FailureEffect {
+    /// The breaker is as it was.
+    Counted,
+    /// The failures would have opened it, but one caller or one table may have caused them all, and there is no other
+    /// address. True for the first of a row.
+    Spared(bool),
+    /// It opened.
+    Opened,
 }
 
 /// The state of a breaker, in words for an operator.
@@ -59,8 +82,10 @@ impl Breaker {
             failures: config.failures,
             open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX / 2),
             in_a_row: AtomicU32::new(0),
+            row: Mutex::default(),
             next: AtomicU64::new(0),
             next_own: AtomicU64::new(0),
+            sharing: AtomicU32::new(0),
         }
     }
 
@@ -115,6 +140,16 @@ impl Breaker {
         swapped.then_some(BreakerPass::Own)
     }
 
+    /// Lets a request of the share through; `None` if as many of them are under way as failures open the breaker: on
+    /// a catalog that hangs they wait long.
+    pub(in crate::backend) fn share(&self) -> Option<BreakerPass> {
+        let more = |sharing| (sharing < self.failures).then_some(sharing + 1);
+        let taken = self
+            .sharing
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then_some(BreakerPass::Share)
+    }
+
     /// Records that the address answered. Returns true if that closes the breaker.
     ///
     /// An answer to a request that was sent before the breaker opened changes nothing.
@@ -126,7 +161,15 @@ impl Breaker {
             BreakerPass::Free => false,
             BreakerPass::Probe(until) => self.swap(until, 0),
             BreakerPass::Own => self.next.swap(0, Ordering::Relaxed) != 0,
+            BreakerPass::Share => {
+                self.end_share();
+                self.next.swap(0, Ordering::Relaxed) != 0
+            }
         }
+    }
+
+    fn end_share(&self) {
+        self.sharing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Records that the address answered a health check. Returns true if that closes the breaker.
@@ -140,29 +183,72 @@ impl Breaker {
             return false;
         }
         let one_less = self.failures.saturating_sub(1);
+        *self.row() = FailureRow::of_address(one_less);
         self.in_a_row.store(one_less, Ordering::Relaxed);
         true
     }
 
-    /// Records that the address failed. Returns true if that opens the breaker.
-    pub(in crate::backend) fn failed(&self, pass: BreakerPass, now: Moment) -> bool {
+    /// Records that the address failed. `last` is true if requests have no other address.
+    pub(in crate::backend) fn failed(
+        &self,
+        pass: BreakerPass,
+        source: FailureSource,
+        last: bool,
+        now: Moment,
+    ) -> FailureEffect {
         match pass {
-            BreakerPass::Own => false,
+            BreakerPass::Own => {}
+            BreakerPass::Share => self.end_share(),
             BreakerPass::Probe(until) => {
                 self.swap(until, now + self.open_for);
-                false
             }
-            BreakerPass::Free => {
-                let enough = self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= self.failures;
-                enough && self.trip(now)
+            // The failure of a request that was sent before it opened says nothing new.
+            BreakerPass::Free if self.is_closed() => return self.add_failure(source, last, now),
+            BreakerPass::Free => {}
+        }
+        FailureEffect::Counted
+    }
+
+    fn add_failure(&self, source: FailureSource, last: bool, now: Moment) -> FailureEffect {
+        let mut row = self.row();
+        if self.in_a_row.load(Ordering::Relaxed) == 0 {
+            *row = FailureRow::default();
+        }
+        row.add(source);
+        self.in_a_row.store(row.count(), Ordering::Relaxed);
+        if row.count() < self.failures {
+            FailureEffect::Counted
+        } else if last && row.may_be_one_requests() {
+            FailureEffect::Spared(row.count() == self.failures)
+        } else {
+            drop(row);
+            if self.trip(now) {
+                FailureEffect::Opened
+            } else {
+                FailureEffect::Counted
             }
         }
     }
 
-    /// Records that a request was dropped without an answer: the next request can be the probe at once.
+    /// Records that a health check failed, so one caller or one table is not the cause of the failures. Returns true if
+    /// that opens the breaker.
+    pub(in crate::backend) fn found_ill(&self, now: Moment) -> bool {
+        if self.in_a_row.load(Ordering::Relaxed) < self.failures {
+            return false;
+        }
+        self.row().blame_address();
+        self.trip(now)
+    }
+
+    /// Records that a request ended without a verdict: dropped, or answered so that another address must tell. The next
+    /// request can be the probe at once.
     pub(in crate::backend) fn abandoned(&self, pass: BreakerPass, now: Moment) {
-        if let BreakerPass::Probe(until) = pass {
-            self.swap(until, now);
+        match pass {
+            BreakerPass::Probe(until) => {
+                self.swap(until, now);
+            }
+            BreakerPass::Share => self.end_share(),
+            BreakerPass::Free | BreakerPass::Own => {}
         }
     }
 
@@ -175,6 +261,10 @@ impl Breaker {
         opened
     }
 
+    fn row(&self) -> MutexGuard<'_, FailureRow> {
+        self.row.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn swap(&self, from: Moment, to: Moment) -> bool {
         self.next
             .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
@@ -183,128 +273,4 @@ impl Breaker {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use std::time::Duration;
-
-    use super::*;
-
-    const SECOND: u64 = 1_000_000;
-
-    fn breaker() -> Breaker {
-        Breaker::new(&config::Breaker {
-            failures: 3,
-            open_for: Duration::from_secs(10),
-        })
-    }
-
-    fn opened(at: Moment) -> Breaker {
-        let breaker = breaker();
-        let opens: Vec<_> = (0..3)
-            .map(|_| breaker.failed(BreakerPass::Free, at))
-            .collect();
-        assert_eq!(opens, [false, false, true]);
-        breaker
-    }
-
-    #[test]
-    fn only_failures_in_a_row_open_it() {
-        let breaker = breaker();
-        for _ in 0..9 {
-            assert!(!breaker.failed(BreakerPass::Free, 1));
-            assert!(!breaker.failed(BreakerPass::Free, 1));
-            assert!(!breaker.succeeded(BreakerPass::Free));
-        }
-        assert!(breaker.is_closed());
-        assert_eq!(breaker.probe(SECOND), None);
-        assert_eq!(opened(5).state(6), State::Open(5 + 10 * SECOND));
-    }
-
-    #[test]
-    fn one_probe_goes_through_and_decides() {
-        let breaker = opened(5);
-        assert_eq!(breaker.probe(10 * SECOND), None);
-        let now = 11 * SECOND;
-        assert_eq!(breaker.state(now), State::Due);
-        let probe = breaker.probe(now).unwrap();
-        assert_eq!(breaker.probe(now), None, "one at a time");
-        assert!(!breaker.failed(probe, now + SECOND));
-        assert_eq!(breaker.state(now + SECOND), State::Open(now + 11 * SECOND));
-
-        let probe = breaker.probe(now + 11 * SECOND).unwrap();
-        assert!(breaker.succeeded(probe));
-        assert!(breaker.is_closed());
-        assert!(
-            !breaker.failed(BreakerPass::Free, now),
-            "the count began anew"
-        );
-    }
-
-    #[test]
-    fn a_probe_that_hangs_or_goes_away_leaves_it_to_the_next() {
-        let breaker = opened(5);
-        let hung = breaker.probe(20 * SECOND).unwrap();
-        assert_eq!(breaker.probe(29 * SECOND), None);
-        let next = breaker.probe(30 * SECOND).unwrap();
-        assert!(!breaker.succeeded(hung), "its time is over");
-        assert!(!breaker.is_closed());
-        breaker.abandoned(next, 31 * SECOND);
-        assert!(breaker.probe(31 * SECOND).is_some());
-    }
-
-    #[test]
-    fn one_that_nobody_asks_is_closed_by_an_answer_to_a_health_question_and_opens_at_once() {
-        let breaker = opened(5);
-        let due = 5 + 10 * SECOND;
-        assert!(!breaker.found_well(6), "it is open");
-        assert!(!breaker.found_well(due + 99 * SECOND), "somebody may come");
-        assert_eq!(breaker.state(due + 99 * SECOND), State::Due);
-        assert!(breaker.found_well(due + 100 * SECOND));
-        assert!(breaker.is_closed());
-        let now = due + 101 * SECOND;
-        assert!(
-            breaker.failed(BreakerPass::Free, now),
-            "it was told how it stands"
-        );
-
-        assert!(breaker.found_well(now + 110 * SECOND));
-        assert!(!breaker.found_well(now + 300 * SECOND), "it is closed");
-        assert!(!breaker.succeeded(BreakerPass::Free));
-        assert!(
-            !breaker.failed(BreakerPass::Free, now),
-            "the count began anew"
-        );
-    }
-
-    #[test]
-    fn one_that_is_asked_is_closed_by_nothing_but_the_probe() {
-        let breaker = opened(5);
-        let mut now = 5;
-        for _ in 0..30 {
-            now += 20 * SECOND;
-            assert!(!breaker.found_well(now));
-            let probe = breaker.probe(now).unwrap();
-            breaker.failed(probe, now);
-        }
-    }
-
-    #[test]
-    fn what_was_sent_before_it_opened_changes_nothing() {
-        let breaker = opened(5);
-        assert!(!breaker.succeeded(BreakerPass::Free));
-        assert!(!breaker.failed(BreakerPass::Free, 9 * SECOND));
-        assert_eq!(breaker.state(10), State::Open(5 + 10 * SECOND));
-    }
-
-    #[test]
-    fn the_gateways_own_questions_pass_at_their_pace_and_may_close_it() {
-        let breaker = opened(5);
-        let own = breaker.own(6).unwrap();
-        assert_eq!(breaker.own(7), None);
-        assert!(!breaker.failed(own, 8));
-        assert_eq!(breaker.state(9), State::Open(5 + 10 * SECOND));
-        let own = breaker.own(2 * SECOND).unwrap();
-        assert!(breaker.succeeded(own));
-        assert!(breaker.is_closed());
-    }
-}
+mod tests;

@@ -9,7 +9,8 @@ use rustls::ClientConfig;
 use tokio::time::Instant;
 
 use super::balance::Load;
-use super::breaker::{Breaker, BreakerPass, State};
+use super::breaker::{Breaker, BreakerPass, FailureEffect, State};
+use super::failure_row::FailureSource;
 use super::health::Health;
 use super::verdict::AnswerVerdict;
 use crate::backend::transport::coarse_clock;
@@ -18,6 +19,8 @@ use crate::backend::transport::connection::{Connection, PoolHandle};
 use crate::backend::transport::pool::Pool;
 use crate::config::RestConfig;
 use crate::error::BoxError;
+use crate::metrics;
+use crate::request::context::RequestContext;
 
 /// One address of a catalog.
 pub(in crate::backend) struct Endpoint {
@@ -38,7 +41,7 @@ pub(in crate::backend) struct EndpointHealth {
     serving: AtomicUsize,
     /// The requests that were refused since a breaker opened.
     refused: AtomicU64,
-    name: Arc<str>,
+    metrics: Arc<metrics::Backend>,
 }
 
 /// The state of an address, for operators.
@@ -58,17 +61,27 @@ pub struct EndpointStatus {
 
 impl EndpointHealth {
     /// Returns the health of a catalog without known failures.
-    pub(in crate::backend) fn new(name: &Arc<str>) -> Arc<Self> {
+    pub(in crate::backend) fn new(metrics: &Arc<metrics::Backend>) -> Arc<Self> {
         Arc::new(Self {
             serving: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
-            name: Arc::clone(name),
+            metrics: Arc::clone(metrics),
         })
     }
 
     /// Counts a request that was refused because the breaker of every address is open.
     pub(in crate::backend) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        self.metrics.breaker_refused();
+    }
+
+    /// Counts a request that was let through although the breaker of every address is open.
+    pub(in crate::backend) fn let_through(&self) {
+        self.metrics.breaker_let_through();
+    }
+
+    fn name(&self) -> &Arc<str> {
+        self.metrics.name()
     }
 
     /// True if at least one address serves.
@@ -129,10 +142,13 @@ impl Endpoint {
         {
             self.opened();
         }
+        if found.is_err() && self.breaker.found_ill(coarse_clock::now()) {
+            self.opened();
+        }
         let why = found.as_ref().err().cloned();
         let well = why.is_none() && self.breaker.found_well(coarse_clock::now());
         if self.health.note(found) {
-            let (backend, address) = (&self.board.name, &self.address);
+            let (backend, address) = (self.board.name(), &self.address);
             match why {
                 Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
                 None => tracing::info!(%backend, address, "backend is up"),
@@ -146,19 +162,42 @@ impl Endpoint {
 
     /// Counts a failure, because another address answered the same request well.
     pub(in crate::backend) fn found_guilty(&self) {
-        if self.breaker.failed(BreakerPass::Free, coarse_clock::now()) {
-            self.opened();
+        self.record_failure(BreakerPass::Free, FailureSource::Address);
+    }
+
+    fn record_failure(&self, pass: BreakerPass, source: FailureSource) {
+        // A health check that fails, too, clears the caller and the table.
+        let last = self.health.is_up() && !self.has_serving_peer();
+        match self.breaker.failed(pass, source, last, coarse_clock::now()) {
+            FailureEffect::Counted => {}
+            FailureEffect::Spared(is_first) => {
+                self.board.metrics.breaker_spared();
+                if is_first {
+                    let (backend, address) = (self.board.name(), &self.address);
+                    tracing::warn!(%backend, address, "requests failed one after the other, all of one caller or for one table: the circuit breaker of the last address stays closed. The access log has their caller and table");
+                }
+            }
+            FailureEffect::Opened => self.opened(),
         }
     }
 
+    /// True if another address of the catalog serves.
+    fn has_serving_peer(&self) -> bool {
+        if self.alone {
+            return false;
+        }
+        let own = self.serves.lock().unwrap_or_else(PoisonError::into_inner);
+        self.board.serving.load(Ordering::Relaxed) > usize::from(*own)
+    }
+
     fn opened(&self) {
-        let (backend, address) = (&self.board.name, &self.address);
+        let (backend, address) = (self.board.name(), &self.address);
         tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other. Requests that it refuses are counted until it closes, not logged one by one");
         self.tell();
     }
 
     fn closed(&self) {
-        let (backend, address) = (&self.board.name, &self.address);
+        let (backend, address) = (self.board.name(), &self.address);
         let refused = self.board.refused.swap(0, Ordering::Relaxed);
         tracing::info!(%backend, address, refused, "circuit breaker closed: `refused` requests got 503 while it was open");
         self.tell();
@@ -216,7 +255,11 @@ impl InFlightRequest {
     }
 
     /// Records that the answer's headers arrived.
-    pub(in crate::backend) fn answered(&mut self, verdict: AnswerVerdict) {
+    pub(in crate::backend) fn answered(
+        &mut self,
+        verdict: AnswerVerdict,
+        context: &RequestContext,
+    ) {
         self.stop_waiting();
         let endpoint = &*self.endpoint;
         endpoint.load.answered();
@@ -234,8 +277,14 @@ impl InFlightRequest {
         }
         match verdict {
             // Without another address, it is not known whose fault it is, so an answer counts as a success.
-            AnswerVerdict::Doubtful if !endpoint.alone => {}
-            AnswerVerdict::Broken => self.record_failure(),
+            AnswerVerdict::Doubtful if !endpoint.alone => {
+                if self.pass == BreakerPass::Share {
+                    endpoint.breaker.abandoned(self.pass, 0);
+                }
+            }
+            AnswerVerdict::Broken => {
+                endpoint.record_failure(self.pass, FailureSource::sent(context));
+            }
             AnswerVerdict::Well | AnswerVerdict::Doubtful => {
                 if endpoint.breaker.succeeded(self.pass) {
                     endpoint.load.reset();
@@ -245,19 +294,13 @@ impl InFlightRequest {
         }
     }
 
-    /// Records that there was no answer, and that the address is the cause.
-    pub(in crate::backend) fn failed(&mut self) {
+    /// Records that there was no answer.
+    pub(in crate::backend) fn failed(&mut self, source: FailureSource) {
         self.stop_waiting();
         if self.began != 0 {
             self.endpoint.load.failed(coarse_clock::now());
         }
-        self.record_failure();
-    }
-
-    fn record_failure(&self) {
-        if self.endpoint.breaker.failed(self.pass, coarse_clock::now()) {
-            self.endpoint.opened();
-        }
+        self.endpoint.record_failure(self.pass, source);
     }
 
     fn stop_waiting(&mut self) {

@@ -24,6 +24,7 @@ use super::attempt::{AnswerSource, AttemptOutcome, AttemptTerms, attempt};
 use super::headers;
 use crate::backend::Failure;
 use crate::backend::endpoints::endpoint::InFlightRequest;
+use crate::backend::endpoints::failure_row::FailureSource;
 use crate::backend::endpoints::retry_budget;
 use crate::backend::endpoints::retry_budget::RetryBudget;
 use crate::backend::endpoints::verdict::{AnswerVerdict, judge};
@@ -36,6 +37,7 @@ use crate::body::Body;
 use crate::config;
 use crate::error::BoxError;
 use crate::metrics;
+use crate::request::context::RequestContext;
 
 /// The addresses of a catalog, and the limits of retries.
 pub(in crate::backend) struct Dispatcher {
@@ -59,6 +61,7 @@ pub(in crate::backend) struct RequestClass {
 /// The attempts of one request.
 struct Attempts<'a> {
     dispatcher: &'a Dispatcher,
+    context: &'a RequestContext,
     /// True if the request may be sent again: a read whose body is in memory.
     repeatable: bool,
     /// True if the body is in memory. A body that streams may fail because of the client.
@@ -107,11 +110,12 @@ impl Dispatcher {
         deadline: Instant,
         request: &mut Request<Body>,
         class: RequestClass,
+        context: &RequestContext,
         added: InjectedHeaders<'_>,
         asked: Option<Box<AttemptSpans>>,
     ) -> Result<Response<Body>, Failure> {
         let mut path = None;
-        let mut attempts = Attempts::new(self, request, class);
+        let mut attempts = Attempts::new(self, request, class, context);
         loop {
             let (index, pass) = match self.endpoints.choose(attempts.wish(class)) {
                 Ok(chosen) => chosen,
@@ -171,10 +175,16 @@ impl Dispatcher {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(dispatcher: &'a Dispatcher, request: &Request<Body>, class: RequestClass) -> Self {
+    fn new(
+        dispatcher: &'a Dispatcher,
+        request: &Request<Body>,
+        class: RequestClass,
+        context: &'a RequestContext,
+    ) -> Self {
         let whole = request.body().is_whole();
         Self {
             dispatcher,
+            context,
             repeatable: class.read && whole,
             whole,
             tried: 0,
@@ -209,7 +219,7 @@ impl<'a> Attempts<'a> {
         now: Instant,
     ) -> AttemptResult {
         let verdict = judge(response.status());
-        flight.answered(verdict);
+        flight.answered(verdict, self.context);
         let endpoints = &self.dispatcher.endpoints;
         if verdict == AnswerVerdict::Well {
             endpoints.record_verdict(self.doubted & !(1 << index));
@@ -228,7 +238,7 @@ impl<'a> Attempts<'a> {
     }
 
     fn unsent(&mut self, mut flight: InFlightRequest, cause: BoxError) -> AttemptResult {
-        flight.failed();
+        flight.failed(FailureSource::Address);
         let failure = Failure::NotSent(cause);
         if self.dispatcher.endpoints.has_untried(self.tried) {
             self.remember(Err(failure));
@@ -248,7 +258,7 @@ impl<'a> Attempts<'a> {
         pooled: bool,
     ) -> AttemptResult {
         if self.whole {
-            flight.failed();
+            flight.failed(FailureSource::sent(self.context));
         }
         let failure = if pooled {
             Failure::Lost(cause)
@@ -272,8 +282,10 @@ impl<'a> Attempts<'a> {
         mut flight: InFlightRequest,
         sent: bool,
     ) -> Result<Response<Body>, Failure> {
-        if self.whole || !sent {
-            flight.failed();
+        if !sent {
+            flight.failed(FailureSource::Address);
+        } else if self.whole {
+            flight.failed(FailureSource::sent(self.context));
         }
         self.end(if sent {
             Failure::TimedOut

@@ -154,7 +154,7 @@ impl<K: Kind> Kind for Dictionary<K> {
     type Value = BTreeMap<String, K::Value>;
 
     fn expects(&self) -> String {
-        format!("a table of {}", self.of)
+        format!("a mapping of {}", self.of)
     }
 
     fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
@@ -165,7 +165,7 @@ impl<K: Kind> Kind for Dictionary<K> {
         if entries.len() < self.min {
             reader.problem(
                 node.place,
-                format!("the table is empty; write {}", self.expects()),
+                format!("the mapping is empty; write {}", self.expects()),
             );
             return None;
         }

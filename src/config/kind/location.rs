@@ -106,6 +106,30 @@ pub(in crate::config) fn url_path() -> Scalar<String> {
     )
 }
 
+/// A path of the data port that is no route of the contract.
+pub(in crate::config) fn health_path() -> Scalar<String> {
+    Scalar::new(
+        "a path that begins with `/`, without a query and not below /v1/, such as /healthz",
+        string_schema(),
+        |text| {
+            let path = printable(text)?;
+            let parsed = path.parse::<http::uri::PathAndQuery>();
+            let is_path = path.starts_with('/') && parsed.is_ok_and(|parsed| parsed.path() == path);
+            if !is_path {
+                Err(format!("{} is not a path", text.shown()))
+            } else if path == "/v1" || path.starts_with("/v1/") {
+                Err(format!(
+                    "{} would hide a route of the contract",
+                    text.shown()
+                ))
+            } else {
+                Ok(path.to_owned())
+            }
+        },
+        |path| json!(path),
+    )
+}
+
 /// True if a request to `uri` leaves this machine unencrypted.
 pub(crate) fn is_plain_http_abroad(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();

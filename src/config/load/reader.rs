@@ -134,7 +134,7 @@ impl<'e> Reader<'e> {
             Value::Null => "has no value",
             Value::Scalar { .. } => "is a single value",
             Value::List(_) => "is a list",
-            Value::Table(_) => "is a table of keys",
+            Value::Table(_) => "is a mapping of keys",
         };
         let remove = match value {
             Value::Null if !self.path.ends_with(']') => ", or remove the key",

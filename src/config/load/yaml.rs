@@ -193,7 +193,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
                 Value::Scalar { text, plain } => (text, plain),
                 Value::Null => ("null".to_owned(), false),
                 Value::List(_) | Value::Table(_) => {
-                    self.problems.push((key.place, "this key is a list or a table; a key is text, and in quotes it may begin with `{` or `[`".to_owned()));
+                    self.problems.push((key.place, "this key is a list or a mapping; a key is text, and in quotes it may begin with `{` or `[`".to_owned()));
                     continue;
                 }
             };
@@ -227,7 +227,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
                 .for_each(|item| self.merge_source(item, merged)),
             _ => self.problems.push((
                 value.place,
-                "`<<` takes over the keys of a table; write `<<: *anchor`".to_owned(),
+                "`<<` takes over the keys of a mapping; write `<<: *anchor`".to_owned(),
             )),
         }
     }
@@ -301,7 +301,7 @@ fn hint(text: &str, place: Position, message: &str) -> String {
     let cure = if indent.contains('\t') {
         "a tab indents this line: use spaces"
     } else if message.contains("block mapping") || message.contains("indentation") {
-        "the keys of one table begin in the same column: look at the indentation here and above"
+        "the keys of one mapping begin in the same column: look at the indentation here and above"
     } else if message.contains("nest") || message.contains("recursion") {
         "nothing in a configuration is nested more than a few levels deep"
     } else if message.contains("anchor") {

@@ -92,7 +92,7 @@ impl Over {
         let mut request = Request::new(Body::full(""));
         *request.method_mut() = operation.method().unwrap().clone();
         *request.uri_mut() = target.trim_end_matches('/').parse().unwrap();
-        let stack = RecognizeLayer.layer(self.gateway.clone());
+        let stack = RecognizeLayer::default().layer(self.gateway.clone());
         match stack.oneshot(request).await {
             Ok(response) => Ok(text(response).await),
             Err(error) => Err((error.status().as_u16(), error.code().number())),

@@ -96,11 +96,10 @@ async fn a_breaker_that_is_open_answers_at_once_and_says_when_to_come_again() {
     west.fail_always("restore_table", Fault::ResetBefore);
     let client = world.client();
     let write = async || client.post("/v1/table/west%24t1/restore", &json!({})).await;
-    write().await;
-    write().await;
+    super::fail_twice(&world).await;
     let reply = write().await;
     super::assert_unavailable(&world, &reply, "open");
-    for _ in 0..20 {
+    for _ in 0..8 {
         assert_eq!(write().await.status, 503);
     }
     // The log has the opening, and the requests whose failures led to it; not each of those that were refused.
@@ -134,6 +133,8 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
     let west = world.catalog("west");
     // The gateway itself has no more questions to the catalog.
     crate::online::shown(&world, "west", &json!("yes")).await;
+    super::fail_twice(&world).await;
+    west.behave();
     let write = async || {
         west.fail("restore_table", Fault::ResetBefore);
         let client = world.client();
@@ -148,8 +149,6 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
         let open = world.metric("nsgate_backend_breaker_open{backend=\"west\"}");
         assert_eq!((up.await as i64, open.await as i64), (1, 0));
     };
-    write().await;
-    write().await;
     let again = tokio::time::timeout(PATIENCE, closed(1));
     assert!(again.await.is_ok(), "{}", world.log());
     // The catalog has not shown yet that it answers requests again, so one failure is enough now.

@@ -31,7 +31,9 @@ async fn what_was_not_sent_is_neither_a_request_nor_a_further_try() {
     // After one more failure, the next one opens the breaker. Without that, the read would have
     // been retried.
     west.fail("restore_table", Fault::Instead(502, ""));
-    assert_eq!(world.client().post(WRITE, &json!({})).await.status, 502);
+    let another = world.client_with(&json!({ "sub": "another" }));
+    let write = another.post(&WRITE.replace("t1", "t2"), &json!({})).await;
+    assert_eq!(write.status, 502);
     west.fail("table_exists", Fault::Instead(502, ""));
     assert_eq!(world.client().post(READ, &json!({})).await.status, 502);
     assert_eq!(west.seen_of("table_exists").len(), 3);

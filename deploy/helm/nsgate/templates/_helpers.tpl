@@ -25,3 +25,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else }}0
 {{- end }}
 {{- end }}
+
+{{- /* The name of the service account; nothing for the namespace's `default`. */ -}}
+{{- define "nsgate.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "nsgate.name" .) }}
+{{- else }}{{ .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}

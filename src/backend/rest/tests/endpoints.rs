@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::error::retry_after::RetryAfter;
+use crate::protocol::principal::Principal;
 
 /// Starts a catalog that handles every request in the same way, over any number of connections.
 async fn always(act: Act) -> Catalog {
@@ -35,6 +36,23 @@ async fn statuses(rest: &Kind, count: usize, request: fn() -> Request<Body>) -> 
         }
     }
     all
+}
+
+/// A write to table `table` of caller `caller`.
+fn write_of(caller: &str, table: usize) -> Request<Body> {
+    let mut request = write();
+    let context = RequestContext::more(request.extensions_mut());
+    context.principal = Some(Principal::certified(caller));
+    context.identifier = Some(Identifier::from_names([format!("t{table}")]).unwrap());
+    request
+}
+
+/// Sends `count` writes, each of another caller to another table, which all must fail.
+async fn fail(rest: &Kind, count: usize) {
+    for each in 0..count {
+        let outcome = rest.send(SOON, write_of(&each.to_string(), each)).await;
+        assert!(outcome.is_err());
+    }
 }
 
 fn breakers(kind: &Kind) -> Vec<&'static str> {
@@ -182,7 +200,7 @@ async fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
     config.breaker.failures = 3;
     config.breaker.open_for = SOON;
     let rest = rest(&config);
-    assert_eq!(statuses(&rest, 3, write).await, [0; 3]);
+    fail(&rest, 3).await;
     let failure = rest.send(SOON, write()).await.unwrap_err();
     assert!(matches!(failure, Failure::NotSent(_)), "{failure}");
     let error = failure.into_error("warehouse");
@@ -200,18 +218,18 @@ async fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
 
 #[tokio::test]
 async fn a_probe_that_hangs_delays_the_next_and_no_more() {
-    let script = vec![Act::Close, Act::Silence, ok("well")];
+    let script = vec![Act::Close, Act::Close, Act::Silence, ok("well")];
     let catalog = Catalog::start(script).await;
     let mut config = at(&[&catalog.uri()]);
-    config.breaker.failures = 1;
+    config.breaker.failures = 2;
     config.breaker.open_for = SOON;
     let rest = rest(&config);
-    assert_eq!(statuses(&rest, 1, write).await, [0]);
+    fail(&rest, 2).await;
     tokio::time::sleep(SOON).await;
     let patient = Duration::from_secs(30);
     let hung = rest.send(patient, write());
     let others = async {
-        while catalog.requests().len() < 2 {
+        while catalog.requests().len() < 3 {
             tokio::task::yield_now().await;
         }
         assert_eq!(statuses(&rest, 1, write).await, [0], "one probe at a time");
@@ -261,11 +279,13 @@ async fn an_address_whose_500_another_betters_is_left_out() {
 
 #[tokio::test]
 async fn the_gateways_own_questions_pass_an_open_breaker() {
-    let catalog = Catalog::start(vec![Act::Close, ok("own"), ok("well")]).await;
+    let catalog = Catalog::start(vec![Act::Close, Act::Close, ok("own"), ok("well")]).await;
     let mut config = at(&[&catalog.uri()]);
-    config.breaker.failures = 1;
+    config.breaker.failures = 2;
     let rest = rest(&config);
-    assert_eq!(statuses(&rest, 2, write).await, [0; 2]);
+    fail(&rest, 2).await;
+    assert_eq!(statuses(&rest, 1, write).await, [0]);
+    assert_eq!(catalog.requests().len(), 2, "not asked");
     assert!(asked(&rest).await.is_ok());
     assert_eq!(statuses(&rest, 1, write).await, [200]);
 }
@@ -302,4 +322,133 @@ async fn silence_opens_the_breaker_before_requests_time_out() {
         () = others => {}
     }
     assert_eq!(catalog.requests().len(), 4, "three and the health question");
+}
+
+#[tokio::test]
+async fn one_callers_or_one_tables_failures_do_not_open_the_breaker_of_the_last_address() {
+    type Source = fn(usize) -> (&'static str, usize);
+    let sources: [(Source, &str); 3] = [
+        (|each| ("ann", each), "closed"),
+        (|each| (["ann", "bob"][each % 2], 7), "closed"),
+        (|each| (["ann", "bob"][each % 2], each), "open"),
+    ];
+    for (source, expected) in sources {
+        for act in [Act::Silence, Act::Close, status("504 T"), status("502 B")] {
+            let catalog = always(act.clone()).await;
+            let mut config = at(&[&catalog.uri()]);
+            config.breaker.failures = 4;
+            let rest = rest(&config);
+            let request = |each| {
+                let (caller, table) = source(each);
+                rest.send(SOON, write_of(caller, table))
+            };
+            let _ = join_all((0..6).map(request)).await;
+            assert_eq!(breakers(&rest), [expected], "{act:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_caller_opens_the_breaker_of_an_address_that_cannot_be_reached_or_fails_its_health_check()
+ {
+    let mut config = at(&[&nobody().await]);
+    config.breaker.failures = 3;
+    let unreachable = rest(&config);
+    for _ in 0..3 {
+        let _ = unreachable.send(SOON, write_of("ann", 7)).await;
+    }
+    assert_eq!(breakers(&unreachable), ["open"]);
+
+    let broken = always(status("502 B")).await;
+    config.uri = broken.uri().parse().unwrap();
+    for check_first in [false, true] {
+        let rest = rest(&config);
+        if check_first {
+            assert!(check(&rest).await.is_err());
+        }
+        for _ in 0..3 {
+            let _ = rest.send(SOON, write_of("ann", 7)).await;
+        }
+        if !check_first {
+            assert_eq!(breakers(&rest), ["closed"]);
+            assert!(check(&rest).await.is_err());
+        }
+        assert_eq!(breakers(&rest), ["open"]);
+    }
+}
+
+#[tokio::test]
+async fn one_caller_opens_the_breakers_of_all_addresses_but_the_last() {
+    let catalogs = [always(Act::Close).await, always(Act::Close).await];
+    let mut config = at(&[&catalogs[0].uri(), &catalogs[1].uri()]);
+    config.breaker.failures = 3;
+    let rest = rest(&config);
+    for _ in 0..20 {
+        let _ = rest.send(SOON, write_of("ann", 7)).await;
+    }
+    let open = breakers(&rest).iter().filter(|one| **one == "open").count();
+    assert_eq!(open, 1);
+}
+
+#[tokio::test]
+async fn with_every_address_open_one_request_in_ten_goes_through_and_a_success_closes_the_breaker()
+{
+    for addresses in [1, 2] {
+        let mut catalogs = Vec::new();
+        for _ in 0..addresses {
+            let script = [vec![Act::Close; 2], vec![ok("well"); 100]].concat();
+            catalogs.push(Catalog::start(script).await);
+        }
+        let uris: Vec<_> = catalogs.iter().map(Catalog::uri).collect();
+        let mut config = at(&uris.iter().map(String::as_str).collect::<Vec<_>>());
+        config.breaker.failures = 2;
+        config.breaker.open_for = Duration::from_secs(3600);
+        let rest = rest(&config);
+        let mut each = 0;
+        while breakers(&rest).contains(&"closed") {
+            let _ = rest.send(SOON, write_of(&each.to_string(), each)).await;
+            each += 1;
+        }
+        assert_eq!(statuses(&rest, 9, write).await, [0; 9]);
+        let sent = || {
+            catalogs
+                .iter()
+                .map(|one| one.requests().len())
+                .sum::<usize>()
+        };
+        assert_eq!(sent(), 2 * addresses, "not asked");
+        assert_eq!(statuses(&rest, 11, write).await, [200; 11]);
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_that_is_down_gets_few_requests_and_clients_a_quick_answer() {
+    let catalog = always(Act::Silence).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 3;
+    config.breaker.open_for = Duration::from_secs(3600);
+    let rest = rest(&config);
+    let opening = (0..3).map(|each| rest.send(SOON, write_of(&each.to_string(), each)));
+    join_all(opening).await;
+    assert_eq!(breakers(&rest), ["open"]);
+    let began = std::time::Instant::now();
+    // Dropped before it is answered, as by a client that leaves: the share must not be used up by that.
+    for _ in 0..1_000 {
+        let mut request = write();
+        let sent = rest.pass(Instant::now() + SOON, &mut request);
+        let _ = futures_util::FutureExt::now_or_never(sent);
+    }
+    let patient = Duration::from_secs(30);
+    let waiting = async {
+        let requests = (0..3_000).map(|_| async {
+            let outcome = rest.send(patient, write()).await;
+            assert_eq!(kind(&outcome), "not sent");
+        });
+        join_all(requests).await;
+    };
+    // Those of the share hang: as many as failures open the breaker, and one in 100 ms.
+    let _ = tokio::time::timeout(SOON, waiting).await;
+    let most = 3 + 1 + began.elapsed().as_millis() as usize / 100;
+    let sent = catalog.requests().len();
+    assert!(sent <= 3 + most, "{sent}");
 }
