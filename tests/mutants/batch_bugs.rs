@@ -444,6 +444,27 @@ pub const BUGS: &[Bug] = &[
         checkers: &[VISIBLE],
     },
     Bug {
+        name: "a list that streams knows only of batches that are undecided at its end",
+        file: "src/batch/visibility/list_watch.rs",
+        right: "            Some(range) => self.lists.hide(table, branch.as_deref(), *range.start()),",
+        wrong: "            Some(range) => drop(range),",
+        checkers: &[GATEWAY, VISIBLE],
+    },
+    Bug {
+        name: "a list that streams shows what was hidden when it began and is not any more",
+        file: "src/batch/visibility/list_watch.rs",
+        right: "            watched.end.fetch_min(*range.start(), Ordering::SeqCst);\n        }\n        ListWatch {",
+        wrong: "            watched.end.fetch_min(range.start() + 1, Ordering::SeqCst);\n        }\n        ListWatch {",
+        checkers: &[GATEWAY, VISIBLE],
+    },
+    Bug {
+        name: "a list that streams goes on after some of its versions were removed",
+        file: SEEN,
+        right: "self.plan.entries.iter().filter(removes) {",
+        wrong: "self.plan.entries.iter().filter(removes).take(0) {",
+        checkers: &[GATEWAY],
+    },
+    Bug {
         name: "the number of an undone version is made again at once",
         file: "src/batch/visibility/gates.rs",
         right: "rests.max().filter(|rests| *rests > Instant::now())",

@@ -192,12 +192,12 @@ impl ListFilter {
             Place::Name(mut value) => {
                 let (used, is_over) = value.read(bytes);
                 self.hold(&bytes[..used])?;
-                out.extend_from_slice(&bytes[..used]);
                 self.place = if is_over {
                     Place::Colon(self.member()?)
                 } else {
                     Place::Name(value)
                 };
+                out.extend_from_slice(&bytes[..used]);
                 Some(used)
             }
             Place::Colon(member) => self.pass(bytes, out, |byte| match byte {
@@ -283,16 +283,16 @@ impl ListFilter {
         if is_token {
             self.hold(&bytes[..used])?;
         }
-        out.extend_from_slice(&bytes[..used]);
+        if is_over && is_token {
+            let token: Option<String> = serde_json::from_slice(&self.held.split()).ok()?;
+            self.tally.token = token.filter(|token| !token.is_empty());
+        }
         self.place = if is_over {
             Place::AfterValue
         } else {
             Place::Value(member, value)
         };
-        if is_over && is_token {
-            let token: Option<String> = serde_json::from_slice(&self.held.split()).ok()?;
-            self.tally.token = token.filter(|token| !token.is_empty());
-        }
+        out.extend_from_slice(&bytes[..used]);
         Some(used)
     }
 

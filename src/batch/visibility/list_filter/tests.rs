@@ -40,7 +40,7 @@ fn below(state: &mut u64, n: u64) -> u64 {
 }
 
 fn random_list(state: &mut u64) -> String {
-    let mut space = |state: &mut u64| ["", "", "", " ", "\n  "][below(state, 5) as usize];
+    let space = |state: &mut u64| ["", "", "", " ", "\n  "][below(state, 5) as usize];
     let count = below(state, 8);
     let mut versions: Vec<u64> = (1..=count).collect();
     if below(state, 2) == 0 {
