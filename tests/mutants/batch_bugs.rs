@@ -193,9 +193,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "filter before the read",
-        file: "src/batch/visibility/reads.rs",
-        right: "            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n            let hidden = visibility.hidden(&line);\n",
-        wrong: "            let hidden = visibility.hidden(&line);\n            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n",
+        file: "src/batch/visibility/reads/listed.rs",
+        right: "        let (head, body) = question.open(backend).await?;\n        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {\n            return Err(Error::unavailable(unreadable(backend)));\n        }\n        let lost = |error| Error::unavailable(unreadable(backend)).with_cause(error);\n        let (first, rest) = match Beginning::read(body, self.longest_held_list).await {\n            Err(error) => return Err(lost(error)),\n            Ok(Beginning::Whole(body)) => {\n                let hidden = visibility.hidden(&list.line);\n",
+        wrong: "        let hidden = visibility.hidden(&list.line);\n        let (head, body) = question.open(backend).await?;\n        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {\n            return Err(Error::unavailable(unreadable(backend)));\n        }\n        let lost = |error| Error::unavailable(unreadable(backend)).with_cause(error);\n        let (first, rest) = match Beginning::read(body, self.longest_held_list).await {\n            Err(error) => return Err(lost(error)),\n            Ok(Beginning::Whole(body)) => {\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
