@@ -63,6 +63,8 @@ const UNGUARDED: &str =
     "the other gateways that share the batch log could not be told of the batch; retry later";
 /// The answer to a request that needs the batch log while its server is away.
 const AWAY: &str = "the batch log does not answer, so no batch can begin; retry later";
+/// The length up to which a list of versions is read whole before it is filtered, in bytes: about 300 versions.
+const HELD_LIST: usize = 64 << 10;
 /// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
 /// The interval at which old batches are removed from memory and from the log.
@@ -75,6 +77,8 @@ pub struct Batches {
     /// The names of the backends that are known to have no rename of their own.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
+    /// The length up to which a list of versions is read whole, in bytes.
+    longest_held_list: usize,
 }
 
 /// Counts of the items that batches keep in memory. Finished batches that were forgotten are not counted.
@@ -138,12 +142,20 @@ impl Batches {
             outcomes,
             without_rename: DashSet::new(),
             identities: Identities::default(),
+            longest_held_list: HELD_LIST,
         }
     }
 
     /// Writes the decisions about batches to `audit`, too.
     pub fn audited_in(&self, audit: Audit) {
         let _ = self.coordinator.audit.set(audit);
+    }
+
+    /// Streams lists of versions from this length on, in bytes, so that a simulation can have short ones streamed.
+    #[must_use]
+    pub fn streaming_lists_above(mut self, bytes: usize) -> Self {
+        self.longest_held_list = bytes;
+        self
     }
 
     /// Replaces the settings for batches that begin from now on. The log stays where it is.

@@ -12,6 +12,7 @@ mod catalog;
 mod filter;
 mod fleet;
 mod house;
+mod lists;
 mod memory;
 #[path = "../../tests/support/postgres.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -33,7 +34,7 @@ use table::Table;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The measurements, in the order of the table.
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "single",
     "spread",
     "rate",
@@ -44,6 +45,7 @@ const ALL: [&str; 11] = [
     "recovery",
     "fleet",
     "start",
+    "lists",
     "memory",
 ];
 
@@ -89,6 +91,7 @@ fn main() {
                 "recovery" => recovery::measure(&mut table).await,
                 "fleet" => fleet::measure(&mut table).await,
                 "start" => start::measure(&mut table).await,
+                "lists" => lists::measure(&mut table).await,
                 _ => memory::measure(&mut table).await,
             }
         });

@@ -38,7 +38,7 @@ pub use guarded::{Guard, guard_key};
 use lease::Lease;
 pub(in crate::batch) use owned::RELEASE_EVERY;
 pub use owned::{OwnedGuards, Unguarded};
-pub use passage::{Passage, Subject};
+pub use passage::{Passage, StreamPassage, Subject};
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
 const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";

@@ -17,6 +17,7 @@ use crate::batch::locks::{TableHasher, TableKey};
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
+use crate::batch::visibility::list_watch::ListWatches;
 use crate::batch::visibility::names::Names;
 use crate::batch::visibility::read_epoch::ReadEpochs;
 use strays::Strays;
@@ -27,6 +28,8 @@ pub mod filter;
 mod gates;
 mod hidden_range;
 pub mod json_splice;
+pub mod list_filter;
+mod list_watch;
 pub mod names;
 mod read_epoch;
 pub(in crate::batch) mod reads;
@@ -34,6 +37,7 @@ mod strays;
 mod tables;
 
 pub use crate::batch::visibility::hidden_range::{Claim, Subject};
+pub use crate::batch::visibility::list_watch::{ListCut, ListWatch};
 pub use crate::batch::visibility::read_epoch::{BranchEpoch, Epoch};
 pub use gates::Forbidden;
 
@@ -55,6 +59,7 @@ pub struct Visibility {
     /// The number of recorded ranges of all tables.
     slots: Arc<AtomicUsize>,
     shown: ReadEpochs,
+    lists: ListWatches,
     strays: Strays,
 }
 
@@ -209,17 +214,18 @@ impl Visibility {
         };
         self.invalidate_reads(line);
         let mut slots = self.tables.entry(line.table.clone()).or_default();
-        match slots.iter_mut().find(|slot| slot.is(&subject, commit_flag)) {
-            Some(slot) => slot.what = what,
-            None => {
-                self.slots.fetch_add(1, Ordering::Release);
-                slots.push(HiddenRange {
-                    subject,
-                    commit_flag: commit_flag.clone(),
-                    what,
-                });
-            }
-        }
+        let known = slots.iter().position(|slot| slot.is(&subject, commit_flag));
+        let slot = known.unwrap_or_else(|| {
+            self.slots.fetch_add(1, Ordering::Release);
+            slots.push(HiddenRange {
+                subject,
+                commit_flag: commit_flag.clone(),
+                what,
+            });
+            slots.len() - 1
+        });
+        slots[slot].what = what;
+        self.tell_lists(&line.table, &slots[slot]);
     }
 
     /// The owner of a version or name that may still land.
@@ -351,7 +357,11 @@ impl Visibility {
         };
         // First, so that no range is there that `is_empty` does not know of.
         self.slots.fetch_add(1, Ordering::Release);
-        self.tables.entry(table).or_default().push(slot);
+        let mut slots = self.tables.entry(table).or_default();
+        slots.push(slot);
+        if let Some(slot) = slots.last() {
+            self.tell_lists(slots.key(), slot);
+        }
     }
 
     fn change(&self, line: &TableBranch, change: impl FnMut(&mut HiddenRange)) {

@@ -7,6 +7,7 @@
 mod client;
 mod entrance;
 mod pass_on;
+mod streamed;
 mod subject;
 
 use std::borrow::BorrowMut;
@@ -24,11 +25,12 @@ use crate::batch::fleet::{Fleet, Passage};
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::RoutingSnapshot;
-use crate::protocol::operation::{Access, Lock};
+use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 pub use client::PeerClient;
 pub use entrance::Entrance;
 use pass_on::pass_on;
+use streamed::StreamedAnswer;
 use subject::SharedSubject;
 
 /// Makes [`Share`] services.
@@ -60,8 +62,18 @@ pin_project! {
         #[pin]
         inner: F,
         passage: Arc<Passage>,
-        is_read: bool,
+        effect: Effect,
     }
+}
+
+/// The kind of a request, as far as the check of its answer depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// A read. The head of its answer decides what the rest shows.
+    Read,
+    /// A list of versions: each piece of its answer may show a batch.
+    List,
+    Change,
 }
 
 impl ShareLayer {
@@ -112,12 +124,12 @@ where
             Err(refusal) => Either::Right(Either::Left(RefusedFuture::with(refusal))),
             Ok(Some(passage)) => {
                 let passage = Arc::new(passage);
-                let is_read = begin(asked, &passage);
+                let effect = begin(asked, &passage);
                 let inner = self.inner.call(request);
                 Either::Left(Either::Right(PassageFuture {
                     inner,
                     passage,
-                    is_read,
+                    effect,
                 }))
             }
             Ok(None) => {
@@ -135,27 +147,43 @@ where
 /// Returns the answer, or an error if it must not be given: a batch may have begun on the table.
 fn judged(
     passage: &Passage,
-    is_read: bool,
+    effect: Effect,
     answer: Result<Response<Body>, Error>,
 ) -> Result<Response<Body>, Error> {
-    match &answer {
-        _ if is_read => passage.check_read()?,
-        Ok(response) if response.status().is_success() => passage.check_change()?,
-        _ => {}
+    match (effect, answer) {
+        (Effect::List, Ok(response)) if !response.body().is_whole() => {
+            // First: a batch that begins after the check ends the stream.
+            let stream = passage.stream();
+            passage.check_read()?;
+            Ok(response.map(|body| Body::stream(StreamedAnswer::new(body, stream))))
+        }
+        (Effect::Read | Effect::List, answer) => {
+            passage.check_read()?;
+            answer
+        }
+        (Effect::Change, answer) => {
+            if answer.as_ref().is_ok_and(|it| it.status().is_success()) {
+                passage.check_change()?;
+            }
+            answer
+        }
     }
-    answer
 }
 
-/// Notes the passage of a request that takes locks, which checks it again once it has them. Returns true for a read.
-fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> bool {
+/// Notes the passage of a request that takes locks, which checks it again once it has them. Returns its kind.
+fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> Effect {
     let learned = RequestContext::more(request.extensions_mut());
     let operation = learned.operation;
     let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
-    let takes_lock = operation.is_some_and(|operation| operation.lock() == Lock::Shared);
-    if !is_read || takes_lock {
+    let lock = operation.map(Operation::lock);
+    if !is_read || lock == Some(Lock::Shared) {
         request.extensions_mut().insert(Arc::clone(passage));
     }
-    is_read
+    match lock {
+        _ if !is_read => Effect::Change,
+        Some(Lock::Versions) => Effect::List,
+        _ => Effect::Read,
+    }
 }
 
 impl<F> Future for PassageFuture<F>
@@ -167,6 +195,6 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let answer = ready!(this.inner.poll(cx));
-        Poll::Ready(judged(this.passage, *this.is_read, answer))
+        Poll::Ready(judged(this.passage, *this.effect, answer))
     }
 }

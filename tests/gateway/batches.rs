@@ -20,6 +20,7 @@ mod repeat;
 mod retry_after;
 mod second_name;
 mod stray_names;
+pub mod streamed;
 mod together;
 mod undo;
 mod untrue_renames;

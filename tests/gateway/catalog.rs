@@ -9,7 +9,7 @@ mod server;
 pub mod store;
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     rows_in: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// The source of the rows of the next query.
     rows_out: Mutex<Option<mpsc::Receiver<Bytes>>>,
+    /// The sources of the next lists of versions.
+    versions_out: Mutex<VecDeque<mpsc::Receiver<Bytes>>>,
 }
 
 impl Catalog {
@@ -126,6 +128,7 @@ impl Catalog {
             extra_headers: Mutex::default(),
             rows_in: Mutex::default(),
             rows_out: Mutex::default(),
+            versions_out: Mutex::default(),
         });
         let running = server::start(listener, shared.clone());
         Self {
@@ -216,6 +219,15 @@ impl Catalog {
     pub fn rows_out(&self) -> mpsc::Sender<Bytes> {
         let (sender, receiver) = mpsc::channel(1);
         *self.shared.rows_out.lock().expect("not poisoned") = Some(receiver);
+        sender
+    }
+
+    /// Returns the sender of the text of a list of versions: of the next one, if this is called once. The answer ends
+    /// when it is dropped.
+    pub fn versions_out(&self) -> mpsc::Sender<Bytes> {
+        let (sender, receiver) = mpsc::channel(1);
+        let mut lists = self.shared.versions_out.lock().expect("not poisoned");
+        lists.push_back(receiver);
         sender
     }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::batches::streamed::{OpenList, shown};
 use crate::batches::{BATCH, assert_both, pair, stored, until};
 use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
@@ -114,6 +115,35 @@ async fn what_is_prepared_is_seen_at_no_gateway_and_then_at_all() {
         let after: Vec<u64> = (1..=version).collect();
         assert_everywhere(&world, 2, &after, "after it").await;
     }
+}
+
+/// A gateway that does not run the batch does not know what it hides.
+#[tokio::test]
+async fn a_list_that_streams_at_another_gateway_is_cut_by_a_batch_and_delays_it_by_nothing() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let follower = world.client_at(0);
+    let list = "/v1/table/west%24t1/version/list";
+    let open = OpenList::of(&world, &follower, list, &[1, 1]).await;
+    let asked = Instant::now();
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    println!("the batch took {:?}", asked.elapsed());
+    let cut = open.end(&[2]).await;
+    assert!(cut.is_err(), "{:?}", cut.map(|list| list.len()));
+    // While a batch is on the table, the gateway that runs it serves the list, and knows what to leave out.
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = tokio::spawn({
+        let (client, batch) = (world.client(), pair(&world, 3));
+        async move { client.post(BATCH, &batch).await }
+    });
+    gate.reached(1).await;
+    let open = OpenList::of(&world, &follower, list, &[1, 2]).await;
+    gate.open();
+    batch.await.unwrap().ok();
+    assert_eq!(shown(open.end(&[3]).await), [1, 2]);
+    assert_everywhere(&world, 1, &[1, 2, 3], "after both").await;
 }
 
 #[tokio::test]

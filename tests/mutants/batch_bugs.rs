@@ -193,9 +193,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "filter before the read",
-        file: "src/batch/visibility/reads.rs",
-        right: "            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n            let hidden = visibility.hidden(&line);\n",
-        wrong: "            let hidden = visibility.hidden(&line);\n            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n",
+        file: "src/batch/visibility/reads/listed.rs",
+        right: "        let (head, body) = question.open(backend).await?;\n        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {\n            return Err(Error::unavailable(unreadable(backend)));\n        }\n        let lost = |error| Error::unavailable(unreadable(backend)).with_cause(error);\n        let (first, rest) = match Beginning::read(body, self.longest_held_list).await {\n            Err(error) => return Err(lost(error)),\n            Ok(Beginning::Whole(body)) => {\n                let hidden = visibility.hidden(&list.line);\n",
+        wrong: "        let hidden = visibility.hidden(&list.line);\n        let (head, body) = question.open(backend).await?;\n        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {\n            return Err(Error::unavailable(unreadable(backend)));\n        }\n        let lost = |error| Error::unavailable(unreadable(backend)).with_cause(error);\n        let (first, rest) = match Beginning::read(body, self.longest_held_list).await {\n            Err(error) => return Err(lost(error)),\n            Ok(Beginning::Whole(body)) => {\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -442,6 +442,27 @@ pub const BUGS: &[Bug] = &[
         right: "is_none_or(|number| number > start)",
         wrong: "is_none_or(|number| number == start + 1)",
         checkers: &[VISIBLE],
+    },
+    Bug {
+        name: "a list that streams knows only of batches that are undecided at its end",
+        file: "src/batch/visibility/list_watch.rs",
+        right: "            Some(range) => self.lists.hide(table, branch.as_deref(), *range.start()),",
+        wrong: "            Some(range) => drop(range),",
+        checkers: &[GATEWAY, VISIBLE],
+    },
+    Bug {
+        name: "a list that streams shows what was hidden when it began and is not any more",
+        file: "src/batch/visibility/list_watch.rs",
+        right: "            watched.end.fetch_min(*range.start(), Ordering::SeqCst);\n        }\n        ListWatch {",
+        wrong: "            watched.end.fetch_min(range.start() + 1, Ordering::SeqCst);\n        }\n        ListWatch {",
+        checkers: &[GATEWAY, VISIBLE],
+    },
+    Bug {
+        name: "a list that streams goes on after some of its versions were removed",
+        file: SEEN,
+        right: "self.plan.entries.iter().filter(removes) {",
+        wrong: "self.plan.entries.iter().filter(removes).take(0) {",
+        checkers: &[GATEWAY],
     },
     Bug {
         name: "the number of an undone version is made again at once",

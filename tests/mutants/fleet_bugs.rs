@@ -16,10 +16,17 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[FLEET],
     },
     Bug {
+        name: "a list streams on while another gateway runs a batch on its table",
+        file: "src/batch/fleet/in_flight.rs",
+        right: "bucket.end_streams(|streaming| streaming.hash == hash);",
+        wrong: "bucket.end_streams(|streaming| streaming.hash != hash);",
+        checkers: &[&["--lib", "batch::fleet::in_flight"], FLEET],
+    },
+    Bug {
         name: "the lease is not looked at once the catalog has answered",
         file: "src/layer/share.rs",
-        right: "        Ok(response) if response.status().is_success() => passage.check_change()?,",
-        wrong: "        Ok(response) if response.status().is_success() => {}",
+        right: "                passage.check_change()?;",
+        wrong: "                let _ = passage.check_change();",
         checkers: &[FLEET],
     },
     Bug {

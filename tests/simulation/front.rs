@@ -25,6 +25,9 @@ use crate::network::Wire;
 use crate::random::Random;
 use crate::scenario::{backend_name, mounted};
 
+/// The length from which on lists are streamed, in bytes: less than one version.
+const SHORT: usize = 32;
+
 /// The gateway as clients reach it, if one is up.
 pub struct Front {
     pub world: Arc<World>,
@@ -127,12 +130,17 @@ impl Front {
             world: Arc::clone(world),
             generation,
         };
-        let batches = Arc::new(Batches::with_clock(
+        let batches = Batches::with_clock(
             Arc::new(disk),
             world.scenario.settings.clone(),
             self.metrics.batch().clone(),
             clock::millis,
-        ));
+        );
+        // Every second scenario has even short lists streamed.
+        let batches = Arc::new(match world.scenario.seed % 2 {
+            0 => batches,
+            _ => batches.streaming_lists_above(SHORT),
+        });
         let taken = batches.recover(&backends).await;
         let taken = taken.expect("a log that can be read");
         world.note(|| format!("gateway {generation} is up, {taken} batches unfinished"));
@@ -206,10 +214,13 @@ async fn served(service: Recognize<Gateway>, call: Call) -> Reply {
     match service.oneshot(request).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
-            let body = body.collect_up_to(1 << 20).await.expect("a body in memory");
-            Reply::Answer {
-                status: head.status.as_u16(),
-                body: body.to_vec(),
+            match body.collect_up_to(1 << 20).await {
+                Ok(body) => Reply::Answer {
+                    status: head.status.as_u16(),
+                    body: body.to_vec(),
+                },
+                // A list that streamed was cut.
+                Err(_) => Reply::Broken,
             }
         }
         Err(error) => refused(&error),

@@ -8,8 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::stream::{self, StreamExt as _};
 use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use nsgate::backend::{self, Authority, Failure};
 use nsgate::body::Body;
 use nsgate::protocol::identifier::Identifier;
@@ -96,6 +100,7 @@ impl backend::Catalog for Wire {
         Box::pin(async move {
             let (world, generation) = (&self.world, self.generation);
             let question = question(request).await;
+            let streams = question.operation == Operation::ListTableVersions && !question.own;
             world.if_alive(generation).await;
             world.point("a message is about to be sent");
             world.if_alive(generation).await;
@@ -108,7 +113,12 @@ impl backend::Catalog for Wire {
             };
             world.if_alive(generation).await;
             let Reply { status, body } = reply?;
-            let mut response = Response::new(Body::full(body));
+            let body = if streams {
+                slow(body)
+            } else {
+                Body::full(body)
+            };
+            let mut response = Response::new(body);
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
             let json = http::HeaderValue::from_static("application/json");
             response
@@ -117,6 +127,24 @@ impl backend::Catalog for Wire {
             Ok(response)
         })
     }
+}
+
+/// Returns a body that comes in pieces, some of which take as long as a part of a batch.
+fn slow(text: String) -> Body {
+    const PAUSES: [u64; 5] = [0, 1, 40, 3, 11];
+    let pieces: Vec<Bytes> = text
+        .as_bytes()
+        .chunks(45)
+        .map(Bytes::copy_from_slice)
+        .collect();
+    let salt = text.len();
+    let pieces = stream::iter(pieces.into_iter().enumerate());
+    Body::stream(StreamBody::new(pieces.then(
+        move |(index, piece)| async move {
+            sleep(Duration::from_millis(PAUSES[(salt + index) % PAUSES.len()])).await;
+            Ok::<_, std::io::Error>(Frame::data(piece))
+        },
+    )))
 }
 
 async fn question(request: Request<Body>) -> Question {

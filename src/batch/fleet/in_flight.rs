@@ -3,9 +3,12 @@
 //! Requests are counted in buckets by table. Each bucket has two counters: a drain makes new requests count in the other
 //! one, and waits for the first to become empty (as sleepable RCU does). A request that takes longer than the drain waits
 //! is doomed: when its answer comes, it is not shown.
+//!
+//! An answer that streams is not waited for, however slow its client is. It gives its place up when its head is there,
+//! and is noted by the hash of its table. A drain of that table ends it: what arrives later may show part of a batch.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -31,6 +34,21 @@ struct Bucket {
     dooms: [AtomicU32; 2],
     /// One drain at a time.
     drains: Mutex<()>,
+    /// The answers that stream.
+    streams: Lock<Vec<Arc<Streaming>>>,
+}
+
+/// An answer that streams.
+struct Streaming {
+    hash: u64,
+    is_ended: AtomicBool,
+}
+
+/// The note of an answer that streams, until it is dropped.
+pub(super) struct StreamNote {
+    buckets: Arc<[Bucket]>,
+    bucket: usize,
+    streaming: Arc<Streaming>,
 }
 
 /// The place of a request in its bucket, until it is dropped.
@@ -39,6 +57,7 @@ pub(super) struct Place {
     bucket: usize,
     phase: usize,
     dooms: u32,
+    hash: u64,
 }
 
 impl Default for InFlight {
@@ -63,6 +82,7 @@ impl InFlight {
                     bucket,
                     phase: index(phase),
                     dooms: counters.dooms[index(phase)].load(Ordering::SeqCst),
+                    hash,
                 };
             }
             count.fetch_sub(1, Ordering::SeqCst);
@@ -79,10 +99,12 @@ impl InFlight {
         while count.load(Ordering::SeqCst) > 0 {
             if began.elapsed() >= GRACE {
                 bucket.dooms[index(before)].fetch_add(1, Ordering::SeqCst);
-                return;
+                break;
             }
             sleep(LOOK_EVERY).await;
         }
+        // Last: a request that was waited for may have begun to stream meanwhile.
+        bucket.end_streams(|streaming| streaming.hash == hash);
     }
 
     /// Dooms every request.
@@ -91,6 +113,19 @@ impl InFlight {
             for dooms in &bucket.dooms {
                 dooms.fetch_add(1, Ordering::SeqCst);
             }
+            bucket.end_streams(|_| true);
+        }
+    }
+}
+
+impl Bucket {
+    fn streams(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Streaming>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end_streams(&self, which: impl Fn(&Streaming) -> bool) {
+        for streaming in self.streams().iter().filter(|streaming| which(streaming)) {
+            streaming.is_ended.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -99,6 +134,38 @@ impl Place {
     /// True if a drain has given this request up.
     pub(super) fn is_doomed(&self) -> bool {
         self.buckets[self.bucket].dooms[self.phase].load(Ordering::SeqCst) != self.dooms
+    }
+}
+
+impl Place {
+    /// Notes that the answer of this request streams from now on. Check [`is_doomed`](Self::is_doomed) afterwards, and
+    /// only then drop the place: a drain either waits for it, or ends the stream.
+    pub(super) fn stream(&self) -> StreamNote {
+        let streaming = Arc::new(Streaming {
+            hash: self.hash,
+            is_ended: AtomicBool::new(false),
+        });
+        let bucket = &self.buckets[self.bucket];
+        bucket.streams().push(Arc::clone(&streaming));
+        StreamNote {
+            buckets: Arc::clone(&self.buckets),
+            bucket: self.bucket,
+            streaming,
+        }
+    }
+}
+
+impl StreamNote {
+    /// True if what arrives from now on must not be shown.
+    pub(super) fn is_ended(&self) -> bool {
+        self.streaming.is_ended.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for StreamNote {
+    fn drop(&mut self) {
+        let mut streams = self.buckets[self.bucket].streams();
+        streams.retain(|streaming| !Arc::ptr_eq(streaming, &self.streaming));
     }
 }
 
@@ -153,6 +220,28 @@ mod tests {
         assert!(!other.is_doomed());
         let next = requests.enter(7);
         assert!(!next.is_doomed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_ends_the_streams_of_its_table_and_waits_for_none() {
+        let requests = InFlight::default();
+        let other_of_bucket = 7 + BUCKETS as u64;
+        let [of_table, of_other] = [7, other_of_bucket].map(|hash| requests.enter(hash).stream());
+        requests.drain(7).now_or_never().expect("it does not wait");
+        assert!(of_table.is_ended() && !of_other.is_ended());
+        let place = requests.enter(7);
+        let mut draining = Box::pin(requests.drain(7));
+        assert!((&mut draining).now_or_never().is_none());
+        // The head of its answer comes while a drain waits for it.
+        let late = place.stream();
+        assert!(!place.is_doomed());
+        drop(place);
+        draining.await;
+        assert!(late.is_ended());
+        requests.doom_all();
+        assert!(of_other.is_ended());
+        drop((of_table, of_other, late));
+        assert!(requests.0[7].streams().is_empty(), "nothing is left");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::in_flight::Place;
+use super::in_flight::{Place, StreamNote};
 use super::{Fleet, Role, UNKNOWING, unavailable};
 use crate::error::Error;
 
@@ -31,6 +31,13 @@ pub struct Passage {
     /// True once the request has held the lock of its table while no batch was on it: batches of other gateways wait for
     /// that lock.
     is_locked: AtomicBool,
+}
+
+/// The right of an answer to stream on after its head. A batch that begins on the table ends it, and waits for nothing.
+pub struct StreamPassage {
+    fleet: Arc<Fleet>,
+    note: Option<StreamNote>,
+    expiries: u64,
 }
 
 impl fmt::Debug for Passage {
@@ -120,6 +127,15 @@ impl Passage {
         Ok(())
     }
 
+    /// Returns the right of the answer to stream on. Check the passage afterwards; it can be dropped then.
+    pub fn stream(&self) -> StreamPassage {
+        StreamPassage {
+            fleet: Arc::clone(&self.fleet),
+            note: self.place.as_ref().map(Place::stream),
+            expiries: self.expiries,
+        }
+    }
+
     fn check(&self) -> Result<(), Error> {
         if self.place.as_ref().is_some_and(Place::is_doomed) {
             self.fleet.discarded();
@@ -144,6 +160,24 @@ impl Passage {
         // Without `Retry-After`: it is not safe to repeat it at once.
         Err(Error::unavailable(
             "this gateway lost its contact to the batch log while the change was carried out. It may have been carried out: look before you repeat it",
+        ))
+    }
+}
+
+impl StreamPassage {
+    /// Returns an error if what has arrived of the answer must not be shown: a batch on the table may have begun.
+    ///
+    /// # Errors
+    /// 503.
+    pub fn check(&self) -> Result<(), Error> {
+        let is_ended = self.note.as_ref().is_some_and(StreamNote::is_ended);
+        let is_same = self.fleet.expiries.load(Ordering::SeqCst) == self.expiries;
+        if !is_ended && is_same && self.fleet.alive().is_ok() {
+            return Ok(());
+        }
+        self.fleet.discarded();
+        Err(unavailable(
+            "a batch began on the table while its answer was read, or this gateway lost its contact to the batch log; retry later",
         ))
     }
 }

@@ -31,6 +31,10 @@ impl BatchRun {
         }
         let names = &self.coordinator.visibility.names;
         names.reveal(&self.commit_flag, self.plan.names());
+        let removes = |entry: &&Entry| matches!(entry.action, Action::DeleteVersions { .. });
+        for entry in self.plan.entries.iter().filter(removes) {
+            self.coordinator.visibility.cut_lists(&entry.line);
+        }
         for table in self.plan.names() {
             let claims = self.coordinator.visibility.renamed(table);
             self.superseded.extend(claims);

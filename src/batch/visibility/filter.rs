@@ -31,6 +31,32 @@ pub enum FilteredPage {
     NothingVisible,
 }
 
+/// The numbers of the versions in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The versions of the catalog's list.
+    pub listed: u64,
+    /// Those of them that are hidden.
+    pub hidden: u64,
+    /// The catalog's token for the next page; `None` on the last one.
+    pub token: Option<String>,
+}
+
+/// The decision on a page, by the numbers of its versions. The cases are those of [`FilteredPage`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is hidden, and the page is not too long.
+    Untouched,
+    /// The versions that are left, up to the client's limit, can be shown.
+    Shown,
+    /// Too few versions are left.
+    AskFor(u64),
+    /// None is left, and the catalog has more.
+    NextPage(String),
+    /// None is left.
+    NothingVisible,
+}
+
 /// The error for a body that is not a list of versions.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the catalog's answer is not a list of versions")]
@@ -88,21 +114,18 @@ impl<'a> Page<'a> {
             .filter(|(number, _)| !hidden.contains(*number))
             .map(|(_, raw)| raw.get())
             .collect();
-        let removed = self.versions.len() - visible.len();
-        let cut = asked.is_some_and(|asked| self.versions.len() as u64 >= asked);
-        // A short page with a token is a valid page. Without a token, the catalog's limit may have cut off visible
-        // versions.
-        if removed > 0 && visible.len() < wanted && cut && self.token.is_none() {
-            return FilteredPage::AskFor(removed as u64);
+        let tally = Tally {
+            listed: self.versions.len() as u64,
+            hidden: (self.versions.len() - visible.len()) as u64,
+            token: self.token.clone(),
+        };
+        match tally.verdict(limit, asked) {
+            Verdict::Untouched => FilteredPage::Untouched,
+            Verdict::Shown => FilteredPage::Shown(self.with(&visible[..visible.len().min(wanted)])),
+            Verdict::AskFor(more) => FilteredPage::AskFor(more),
+            Verdict::NextPage(token) => FilteredPage::NextPage(token),
+            Verdict::NothingVisible => FilteredPage::NothingVisible,
         }
-        if removed > 0 && visible.is_empty() {
-            let next = self.token.clone();
-            return next.map_or(FilteredPage::NothingVisible, FilteredPage::NextPage);
-        }
-        if removed == 0 && visible.len() <= wanted {
-            return FilteredPage::Untouched;
-        }
-        FilteredPage::Shown(self.with(&visible[..visible.len().min(wanted)]))
     }
 
     /// The body without any version.
@@ -118,6 +141,28 @@ impl<'a> Page<'a> {
         body.push(b']');
         body.extend_from_slice(&self.body[self.list.end..]);
         body
+    }
+}
+
+impl Tally {
+    /// Decides on the page. `limit` is the client's limit; `asked` is the limit that was sent to the catalog.
+    pub fn verdict(&self, limit: Option<u64>, asked: Option<u64>) -> Verdict {
+        let wanted = limit.unwrap_or(u64::MAX);
+        let visible = self.listed - self.hidden;
+        let is_cut = asked.is_some_and(|asked| self.listed >= asked);
+        // A short page with a token is a valid page. Without a token, the catalog's limit may have cut off visible
+        // versions.
+        if self.hidden > 0 && visible < wanted && is_cut && self.token.is_none() {
+            return Verdict::AskFor(self.hidden);
+        }
+        if self.hidden > 0 && visible == 0 {
+            let next = self.token.clone();
+            return next.map_or(Verdict::NothingVisible, Verdict::NextPage);
+        }
+        if self.hidden == 0 && visible <= wanted {
+            return Verdict::Untouched;
+        }
+        Verdict::Shown
     }
 }
 

@@ -5,6 +5,8 @@
 //! answered, the answer may show only part of it, and the request is sent again.
 
 mod described;
+mod listed;
+mod streamed;
 
 use bytes::Bytes;
 use http::header::{
@@ -18,8 +20,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::backend::Backend;
-use crate::batch::visibility::filter::{FilteredPage, Page};
-use crate::batch::visibility::json_splice;
 use crate::batch::{Batches, READ_WAIT, TableBranch, TableKey, busy};
 use crate::body::Body;
 use crate::error::Error;
@@ -54,70 +54,6 @@ pub(in crate::batch) struct Question {
 }
 
 impl Batches {
-    /// Sends a `version/list` and removes the hidden versions from the answer. If none remains, waits for the batch,
-    /// and then answers 503, because an empty list makes clients list the storage themselves.
-    ///
-    /// # Errors
-    ///
-    /// The request or the catalog's answer is invalid, the catalog failed, or no version can be shown (503).
-    pub async fn list_versions(
-        &self,
-        backend: &Backend,
-        table: TableKey,
-        request: Request<Body>,
-    ) -> Result<Response<Body>, Error> {
-        let question = Question::new(request).await?;
-        let query = Query::new(question.parts.uri.query());
-        let branch = query.get("branch")?.map(|branch| branch.into_owned());
-        let limit = query
-            .get("limit")?
-            .and_then(|limit| limit.parse::<u64>().ok());
-        // A client with a page token has seen versions already, so the rest of the list may be empty.
-        let continued = query.get("page_token")?.is_some();
-        let line = TableBranch::new(table, branch);
-        let (mut asked, mut token, mut waited) = (limit, None, false);
-        for _ in 0..ROUNDS {
-            let more = asked.filter(|_| asked != limit);
-            let visibility = &self.coordinator.visibility;
-            let moment = visibility.moment(&line);
-            let (head, body) = question.with(more, token.clone())?.send(backend).await?;
-            let hidden = visibility.hidden(&line);
-            if visibility.has_passed(moment) {
-                continue;
-            }
-            if hidden.is_empty() || !head.status.is_success() {
-                return Ok(whole(head, body));
-            }
-            // With a limit, the versions must be counted.
-            let quick = match limit {
-                None if !continued => json_splice::without(body, &hidden),
-                _ => Err(body),
-            };
-            let body = match quick {
-                Ok(body) => return Ok(whole(head, body)),
-                Err(body) => body,
-            };
-            let page = Page::parse(&body);
-            let page =
-                page.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
-            match page.without(&hidden, limit, asked) {
-                FilteredPage::Untouched => return Ok(whole(head, body)),
-                FilteredPage::Shown(body) => return Ok(whole(head, body.into())),
-                FilteredPage::AskFor(more) => asked = asked.map(|asked| asked.saturating_add(more)),
-                FilteredPage::NextPage(next) => token = Some(next),
-                FilteredPage::NothingVisible if continued => {
-                    return Ok(whole(head, page.emptied().into()));
-                }
-                FilteredPage::NothingVisible if waited => break,
-                FilteredPage::NothingVisible => {
-                    self.wait_for_batch(&line).await?;
-                    (token, waited) = (None, true);
-                }
-            }
-        }
-        Err(nothing_visible())
-    }
-
     /// Sends a `version/describe`. Answers 404 (code 11) for a hidden version. If the request names no version, answers
     /// with the latest visible one.
     ///
@@ -264,6 +200,15 @@ impl Question {
         self,
         backend: &Backend,
     ) -> Result<(response::Parts, Bytes), Error> {
+        let (head, body) = self.open(backend).await?;
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+        Ok((head, body))
+    }
+
+    /// Sends the request, and returns when the answer begins.
+    async fn open(self, backend: &Backend) -> Result<(response::Parts, Body), Error> {
         let request = Request::from_parts(self.parts, Body::full(self.body));
         let response = backend.send(request).await;
         let (mut head, body) = response
@@ -276,9 +221,6 @@ impl Question {
             let never = HeaderValue::from_static("no-store");
             head.headers.insert(CACHE_CONTROL, never);
         }
-        let body = body.collect_up_to(ANSWER_BYTES).await;
-        let body =
-            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
         Ok((head, body))
     }
 }

@@ -73,9 +73,9 @@ where
                 return Err(later("the batch log was lost again"));
             };
             let passage = Arc::new(passage);
-            let is_read = begin(asked, &passage);
+            let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
-            return judged(&passage, is_read, answer);
+            return judged(&passage, effect, answer);
         };
         if let Some(exchange) = &exchange {
             exchange.passes_on_to(&owner.name);

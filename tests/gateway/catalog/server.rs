@@ -139,6 +139,11 @@ async fn finish(
     }
     let rows = match found.name {
         "query_table" => shared.rows_out.lock().expect("not poisoned").take(),
+        "list_table_versions" => shared
+            .versions_out
+            .lock()
+            .expect("not poisoned")
+            .pop_front(),
         _ => None,
     };
     let (status, kind, body) = answer;
