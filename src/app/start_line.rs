@@ -13,7 +13,6 @@ const MOST_NAMES: usize = 10;
 pub(super) fn log(path: &Path, config: &Config) {
     let issuers = config.auth.issuers.iter();
     let certificates = certificate_ends(config).into_iter();
-    let shown = config.redacted();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         features = features(),
@@ -22,7 +21,7 @@ pub(super) fn log(path: &Path, config: &Config) {
         mounts = counted(config.mounts.iter().map(|mount| mount.namespace.join("$"))),
         issuers = counted(issuers.map(|issuer| issuer.issuer.to_string())),
         certificates = counted(certificates.map(|(of, end)| format!("{of} until {}", rfc3339(end)))),
-        batch_log = shown["batch"]["log"].as_str().unwrap_or_default(),
+        batch_log = %config.batch.log,
         "starting"
     );
 }
