@@ -21,6 +21,7 @@ mod processor;
 mod program;
 mod rate;
 mod recovery;
+mod remembered;
 mod single;
 mod spread;
 mod start;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nsgate::batch::log::disk::DiskLog;
-use nsgate::batch::log::{Action, BatchId, Intent, IntentEntry, Log as _};
+use nsgate::batch::log::{BatchId, Log as _};
 use nsgate::config::BatchConfig;
 use nsgate::metrics::BatchState;
-use nsgate::protocol::identifier::Identifier;
 use tokio::task::JoinSet;
 
 use crate::catalog::Catalog;
 use crate::house::House;
+use crate::remembered::intent;
 use crate::table::Table;
 
 const BATCHES: usize = 10_000;
@@ -95,26 +95,5 @@ async fn ask(house: Arc<House>, client: usize) {
     loop {
         turns.tick().await;
         house.list(&target).await;
-    }
-}
-
-/// Returns the intent for versions of two tables of two catalogs.
-pub fn intent(number: usize) -> Intent {
-    let entries = ["c0", "c1"].map(|backend| IntentEntry {
-        backend: backend.into(),
-        table: Identifier::from_names([format!("t{number}")]).unwrap(),
-        branch: None,
-        action: Action::CreateVersion {
-            version: 2,
-            manifest_size: Some(1002),
-            e_tag: None,
-        },
-        catalog: Default::default(),
-        contested: false,
-    });
-    Intent {
-        entries: entries.into(),
-        idempotency: None,
-        fingerprint: format!("{number:064x}"),
     }
 }

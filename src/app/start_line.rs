@@ -14,7 +14,6 @@ const MOST_NAMES: usize = 10;
 pub(super) fn log(path: &Path, config: &Config) {
     let issuers = config.auth.issuers.iter();
     let certificates = certificate_ends(config).into_iter();
-    let shown = config.redacted();
     tracing::info!(
         version = build::VERSION,
         revision = build::REVISION,
@@ -25,7 +24,7 @@ pub(super) fn log(path: &Path, config: &Config) {
         mounts = counted(config.mounts.iter().map(|mount| mount.namespace.join("$"))),
         issuers = counted(issuers.map(|issuer| issuer.issuer.to_string())),
         certificates = counted(certificates.map(|(of, end)| format!("{of} until {}", rfc3339(end)))),
-        batch_log = shown["batch"]["log"].as_str().unwrap_or_default(),
+        batch_log = %config.batch.log,
         "starting"
     );
 }

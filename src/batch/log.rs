@@ -345,13 +345,8 @@ pub trait Log: Send + Sync + 'static {
     /// Calls `each` with every batch in the order in which they began, one at a time because they may be very many.
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()>;
     /// Does the same for the part of the log that a start needs: every batch from the first unfinished one on, and the
-    /// latest finished ones before it. Their lines have about `room` bytes. Others may be left out.
-    fn scan_needed<'a>(
-        &'a self,
-        room: usize,
-        each: &'a mut (dyn FnMut(Record) + Send),
-    ) -> Logged<'a, ()> {
-        let _ = room;
+    /// last one. Others may be left out.
+    fn scan_needed<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
         self.scan(each)
     }
     /// Completes the writes that were requested before, and accepts none after. The next process that opens the log

@@ -1,6 +1,7 @@
 //! Loads a [`Config`] from a file: text, tree, sections, cross checks. Every problem is found in one
 //! go.
 
+pub mod digests;
 pub(in crate::config) mod named;
 pub(in crate::config) mod nearest;
 mod placeholder;
@@ -8,10 +9,10 @@ pub mod problem;
 pub(in crate::config) mod reader;
 pub(in crate::config) mod yaml;
 
-use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use digests::Digests;
 pub use problem::{Origin, Position, Problem, Problems};
 
 use super::keys::{self, Section};
@@ -28,8 +29,9 @@ pub struct Loaded {
     pub config: Config,
     /// The warnings for its author.
     pub warnings: Vec<Problem>,
-    /// The file itself, if it was one, and the files that it names.
-    pub files: BTreeSet<PathBuf>,
+    /// The digests of the file itself, if it was one, and of the files that it names, taken before they were read: if they
+    /// differ later, the files must be read again.
+    pub files: Digests,
     /// The places of its keys.
     pub origin: Origin,
 }
@@ -42,6 +44,8 @@ pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = absolute.parent().unwrap_or(Path::new(""));
+    let mut own = Digests::default();
+    own.add(&absolute);
     let read = read(path).map_err(|(place, message)| alone(&name, place, message));
     let mut loaded =
         read.and_then(|text| from_str(&text, &name, base, &|name| std::env::var(name).ok()));
@@ -49,7 +53,7 @@ pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
         Ok(loaded) => &mut loaded.files,
         Err(problems) => &mut problems.files,
     };
-    files.insert(absolute.clone());
+    files.keep(&own);
     loaded
 }
 
@@ -113,6 +117,8 @@ fn load<'e>(
             let read = reader.at("", root.place, |reader| {
                 keys::read(&mut config, &root, reader)
             });
+            // With 100,000 rules it takes more memory than all else.
+            drop(root);
             for (name, backend) in &mut config.backends {
                 backend.name.clone_from(name);
             }
@@ -167,6 +173,6 @@ fn alone(file: &str, place: Option<Position>, message: String) -> Problems {
     Problems {
         errors: vec![problem],
         warnings: Vec::new(),
-        files: BTreeSet::new(),
+        files: Digests::default(),
     }
 }

@@ -2,20 +2,15 @@
 //! change.
 
 mod difference;
-mod digests;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::load::{self, Loaded, Problems};
 
+pub use super::load::digests::Digests;
 pub use difference::{Difference, Fixed};
-pub use digests::Digests;
-
-/// The most times that a configuration is read again because it named files that were not known before.
-const ROUNDS: usize = 4;
 
 /// A configuration file as it was read, with the digests of the files that it names.
 pub struct Reading {
@@ -29,21 +24,11 @@ pub struct Reading {
 impl Reading {
     /// Reads the file at `path` and the files that it names. Blocks.
     pub fn of(path: &Path) -> Self {
-        let mut digests = Digests::default();
-        // A configuration that names no other file is read once: with 100,000 mounts that is half of the time of a start.
-        let own = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        digests.add(&BTreeSet::from([own]));
-        let mut loaded = load::from_path(path);
-        for _ in 0..ROUNDS {
-            let files = match &loaded {
-                Ok(loaded) => &loaded.files,
-                Err(problems) => &problems.files,
-            };
-            if !digests.add(files) {
-                break;
-            }
-            loaded = load::from_path(path);
-        }
+        let loaded = load::from_path(path);
+        let digests = match &loaded {
+            Ok(loaded) => loaded.files.clone(),
+            Err(problems) => problems.files.clone(),
+        };
         Self { loaded, digests }
     }
 }

@@ -8,6 +8,7 @@ mod file;
 mod keys;
 mod mark;
 mod reader;
+mod unfinished;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -133,6 +134,7 @@ impl DiskLog {
         begin.open_table(LINES)?;
         begin.open_table(ENDED)?;
         keys::complete(&begin)?;
+        unfinished::complete(&begin)?;
         begin.commit()?;
         let database = Arc::new(database);
         let (writes, queue) = sync_channel(QUEUE);
@@ -319,15 +321,8 @@ impl Log for DiskLog {
         Box::pin(self.read(reader::all, each))
     }
 
-    fn scan_needed<'a>(
-        &'a self,
-        room: usize,
-        each: &'a mut (dyn FnMut(Record) + Send),
-    ) -> Logged<'a, ()> {
-        let needed = move |database: &Database, pages: &mpsc::Sender<_>| {
-            reader::needed(database, room, pages)
-        };
-        Box::pin(self.read(needed, each))
+    fn scan_needed<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
+        Box::pin(self.read(reader::needed, each))
     }
 
     fn close(&self) -> Logged<'_, ()> {

@@ -3,7 +3,7 @@
 
 mod stranded;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +16,6 @@ use crate::batch::run::{BatchRun, Coordinator, STRAYS};
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::TableBranch;
 use stranded::StrandedBatch;
-
-/// The bytes of memory that one entry of a record takes, about.
-const ENTRY_BYTES: usize = 512;
 
 /// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
 /// its own.
@@ -33,18 +30,14 @@ pub async fn recover(
     outcomes: &Arc<Outcomes>,
     finder: &Finder<'_>,
 ) -> Result<usize, LogError> {
-    let mut past = UnfinishedBatches {
-        room: outcomes.memory(),
-        ..UnfinishedBatches::default()
-    };
+    let mut past = UnfinishedBatches::default();
     let mut last = None;
     let mut sort = |mut record: Record| {
         last = Some(record.id);
         finder.name(&mut record.intent);
         past.add(record);
     };
-    let room = outcomes.memory();
-    coordinator.log.scan_needed(room, &mut sort).await?;
+    coordinator.log.scan_needed(&mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
     }
@@ -52,10 +45,7 @@ pub async fn recover(
         // Creates that an earlier life let through without an answer are not known.
         coordinator.visibility.expect_strays(STRAYS);
     }
-    // The outcomes of unfinished batches take precedence over all others.
-    for (record, _) in past.over {
-        outcomes.recall(&record);
-    }
+    // The outcomes of finished batches are read when somebody asks for them.
     let mut unfinished = 0;
     for mut record in past.kept {
         let outcome = outcomes.recall(&record);
@@ -76,11 +66,6 @@ pub async fn recover(
 /// The records that are kept while a log is read. The log may be far longer than its useful part.
 #[derive(Default)]
 struct UnfinishedBatches {
-    /// The latest finished batches with the bytes that their lines take, as many as `room` is for.
-    over: VecDeque<(Record, usize)>,
-    /// The bytes of all of them.
-    held: usize,
-    room: usize,
     /// The unfinished batches.
     kept: Vec<Record>,
     /// The last committed batch that made each version that an unfinished batch had freed; `None` if there is none.
@@ -101,14 +86,6 @@ impl UnfinishedBatches {
             }
         }
         if record.ended.is_some() {
-            let bytes = bytes(&record);
-            self.held += bytes;
-            self.over.push_back((record, bytes));
-            while self.held > self.room
-                && let Some((_, bytes)) = self.over.pop_front()
-            {
-                self.held -= bytes;
-            }
             return;
         }
         for (_, freed) in freed(&record) {
@@ -116,15 +93,6 @@ impl UnfinishedBatches {
         }
         self.kept.push(record);
     }
-}
-
-/// The bytes of memory that a finished batch takes, about.
-fn bytes(record: &Record) -> usize {
-    let versions = match &record.verdict {
-        Some(Verdict::Commit(versions)) => versions.iter().map(|version| version.get().len()).sum(),
-        _ => 0,
-    };
-    size_of::<Record>() + record.intent.entries.len() * ENTRY_BYTES + versions
 }
 
 /// The entries whose versions are free again, as far as the log says, with those versions.

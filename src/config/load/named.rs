@@ -1,20 +1,24 @@
 //! The files that a configuration names.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::digests::Digests;
+
 /// The files that a configuration names, whether they exist or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::config) struct NamedFiles(Rc<RefCell<BTreeSet<PathBuf>>>);
+pub(in crate::config) struct NamedFiles(Rc<RefCell<Digests>>);
 
 impl NamedFiles {
+    /// Takes the digest of a file. Must be called before anything else reads it: a file that changes in between then has
+    /// another digest, and is read again.
     pub(in crate::config) fn note(&self, path: &Path) {
-        self.0.borrow_mut().insert(path.to_owned());
+        self.0.borrow_mut().add(path);
     }
 
-    pub(super) fn all(&self) -> BTreeSet<PathBuf> {
+    /// Returns the digests of all files.
+    pub(super) fn all(&self) -> Digests {
         self.0.take()
     }
 }

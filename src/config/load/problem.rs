@@ -1,9 +1,11 @@
 //! The problems of a configuration, with their places: one line each, in the form that editors jump
 //! to.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use super::digests::Digests;
 
 /// A position in the file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,14 +39,14 @@ pub struct Problems {
     /// The warnings that were found as well.
     pub warnings: Vec<Problem>,
     /// The file itself and the files that it names, as far as it was read.
-    pub files: BTreeSet<PathBuf>,
+    pub files: Digests,
 }
 
 /// The places of a configuration's keys, for problems that show only when parts are built from it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     pub(super) file: String,
-    pub(super) places: HashMap<String, Position>,
+    pub(super) places: Places,
 }
 
 impl Origin {
@@ -57,7 +59,7 @@ impl Origin {
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem {
             file: self.file.clone(),
-            place: Some(nearest(&self.places, key)),
+            place: Some(self.places.nearest(key)),
             key: key.to_owned(),
             message: message.into(),
             warning: false,
@@ -70,18 +72,47 @@ impl Position {
     pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
 }
 
-/// Returns the place of `key` among `places`, or of the nearest key above it.
-pub(super) fn nearest(places: &HashMap<String, Position>, key: &str) -> Position {
-    let mut key = key;
-    loop {
-        if let Some(&place) = places.get(key) {
-            return place;
-        }
-        match key.rfind(['.', '[']) {
-            Some(end) => key = &key[..end],
-            None => return places.get("").copied().unwrap_or(Position::START),
+/// The places of keys: line and column by a hash of the full key. With 100,000 rules the keys themselves would take 60 MiB
+/// while the gateway starts. Two keys with the same hash are less likely than a fault of the memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::config) struct Places(HashMap<u64, (u32, u32)>);
+
+impl Places {
+    /// Notes the place of a full key.
+    pub(super) fn insert(&mut self, key: &str, place: Position) {
+        // A file has 32 MiB at most, so that the numbers fit.
+        let [line, column] = [place.line, place.column].map(|number| number as u32);
+        self.0.insert(hash(key), (line, column));
+    }
+
+    /// Returns the place of a full key; `None` if the file does not have it.
+    pub(super) fn get(&self, key: &str) -> Option<Position> {
+        let (line, column) = *self.0.get(&hash(key))?;
+        Some(Position {
+            line: line as usize,
+            column: column as usize,
+        })
+    }
+
+    /// Returns the place of a full key, or of the nearest key above it.
+    pub(super) fn nearest(&self, key: &str) -> Position {
+        let mut key = key;
+        loop {
+            if let Some(place) = self.get(key) {
+                return place;
+            }
+            match key.rfind(['.', '[']) {
+                Some(end) => key = &key[..end],
+                None => return self.get("").unwrap_or(Position::START),
+            }
         }
     }
+}
+
+fn hash(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key.as_bytes());
+    hasher.finish()
 }
 
 impl fmt::Display for Position {

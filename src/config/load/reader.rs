@@ -1,18 +1,19 @@
 //! The state of reading a tree: the current key, the sources of placeholders, and the problems so far.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::digests::Digests;
 use super::named::{NamedFiles, resolve};
 use super::placeholder::{self, Sources};
-use super::problem::{Position, nearest};
+use super::problem::{Places, Position};
 use super::yaml::{Node, Value};
 
 /// Collects problems while the tree is read; a value that could not be read keeps its default.
 pub(in crate::config) struct Reader<'e> {
     sources: Sources<'e>,
     path: String,
-    places: HashMap<String, Position>,
+    places: Places,
     found: Vec<Found>,
     /// The keys of errors, and all keys above them.
     wrong: HashSet<String>,
@@ -51,7 +52,7 @@ impl<'e> Reader<'e> {
                 named: NamedFiles::default(),
             },
             path: String::new(),
-            places: HashMap::new(),
+            places: Places::default(),
             found: Vec::new(),
             wrong: HashSet::new(),
         }
@@ -66,7 +67,7 @@ impl<'e> Reader<'e> {
     ) -> T {
         let outer = self.path.clone();
         self.path = join(&outer, key);
-        self.places.insert(self.path.clone(), place);
+        self.places.insert(&self.path, place);
         let value = read(self);
         self.path = outer;
         value
@@ -91,7 +92,7 @@ impl<'e> Reader<'e> {
 
     /// True if the file has `key` below the current key.
     pub(in crate::config) fn has(&self, key: &str) -> bool {
-        self.places.contains_key(&join(&self.path, key))
+        self.places.get(&join(&self.path, key)).is_some()
     }
 
     /// True if there was no error at the full key `key` or below it.
@@ -101,7 +102,7 @@ impl<'e> Reader<'e> {
 
     /// Returns the place of the full key `key`, or of the nearest key above it.
     pub(in crate::config) fn place(&self, key: &str) -> Position {
-        nearest(&self.places, key)
+        self.places.nearest(key)
     }
 
     /// Returns the text at `node`; `None` after a problem was recorded. `expects` says what belongs there.
@@ -144,9 +145,7 @@ impl<'e> Reader<'e> {
     }
 
     /// Returns the problems sorted by place, the places of the keys, and the files that were named.
-    pub(in crate::config) fn finish(
-        mut self,
-    ) -> (Vec<Found>, HashMap<String, Position>, BTreeSet<PathBuf>) {
+    pub(in crate::config) fn finish(mut self) -> (Vec<Found>, Places, Digests) {
         self.found.sort();
         self.found.dedup();
         (self.found, self.places, self.sources.named.all())

@@ -168,6 +168,8 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
         loop {
             let (event, span) = self.next()?;
             if event == Event::SequenceEnd {
+                // A file may have very many short lists.
+                items.shrink_to_fit();
                 return Ok(Value::List(items));
             }
             items.push(self.node(event, &span)?);
@@ -181,6 +183,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
                 merge(&mut entries, merged);
+                entries.shrink_to_fit();
                 return Ok(Value::Table(entries));
             }
             let key = self.node(event, &span)?;

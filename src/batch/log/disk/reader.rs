@@ -3,7 +3,7 @@
 use redb::{Database, Range, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::mpsc;
 
-use super::{ENDED, LINES, PAGE, keys};
+use super::{LINES, PAGE, keys, unfinished};
 use crate::batch::log::{BatchId, Line, Record, cause_of_unread, replay};
 
 type Lines = ReadOnlyTable<(u128, u32), &'static [u8]>;
@@ -44,53 +44,17 @@ pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Res
     read(lines, pages)
 }
 
-/// Reads every batch from the first unfinished one on, and the latest before it, whose lines have at most `room` bytes or
-/// are those of one batch.
-pub(super) fn needed(
-    database: &Database,
-    room: usize,
-    pages: &mpsc::Sender<Vec<Record>>,
-) -> Result<(), String> {
-    let table = lines(database).map_err(|error| error.to_string())?;
-    let first = first_needed(database, &table, room).map_err(|error| error.to_string())?;
-    let lines = table.range((first, 0)..);
+/// Reads every batch from the first unfinished one on, and the last one.
+pub(super) fn needed(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
+    let text = |error: redb::Error| error.to_string();
+    let table = lines(database).map_err(text)?;
+    let last = table.last().map_err(|error| error.to_string())?;
+    let Some(last) = last.map(|(line, _)| line.value().0) else {
+        return Ok(());
+    };
+    let first = unfinished::first(database).map_err(text)?;
+    let lines = table.range((first.unwrap_or(last), 0)..);
     read(lines.map_err(|error| error.to_string())?, pages)
-}
-
-/// Returns the id of the first batch that a start needs. Reads only ids, which takes a tenth of the time of reading the
-/// lines.
-fn first_needed(database: &Database, lines: &Lines, room: usize) -> Result<u128, redb::Error> {
-    let ended = database.begin_read()?.open_table(ENDED)?;
-    let mut over = Vec::new();
-    for row in ended.iter()? {
-        let (_, id) = row?.0.value();
-        over.push(id);
-    }
-    over.sort_unstable();
-    let (mut over, mut last) = (over.into_iter().peekable(), None);
-    let mut unfinished = u128::MAX;
-    for line in lines.iter()? {
-        let (id, _) = line?.0.value();
-        if last.replace(id) == Some(id) {
-            continue;
-        }
-        while over.next_if(|ended| *ended < id).is_some() {}
-        if over.peek() != Some(&id) {
-            unfinished = id;
-            break;
-        }
-    }
-    let (mut bytes, mut latest) = (0, u128::MAX);
-    for line in lines.iter()?.rev() {
-        let (key, value) = line?;
-        let (id, _) = key.value();
-        bytes += value.value().len();
-        if bytes > room && latest != u128::MAX && latest != id {
-            break;
-        }
-        latest = id;
-    }
-    Ok(latest.min(unfinished))
 }
 
 fn read(

@@ -2,6 +2,7 @@
 
 mod keys;
 mod trouble;
+mod unfinished;
 
 use uuid::Uuid;
 
@@ -133,44 +134,6 @@ async fn a_log_of_many_pages_is_read_whole_and_in_order() {
         let read: Vec<Uuid> = all(&log).await.unwrap().iter().map(|it| it.id).collect();
         assert_eq!(read.len(), pages * PAGE);
         assert_eq!(read[known..], ids);
-    }
-}
-
-#[tokio::test]
-async fn a_start_reads_what_is_unfinished_and_the_latest_of_the_rest() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = open(&folder.path().join("log"));
-    let ids: Vec<Uuid> = (0..40).map(|_| Uuid::now_v7()).collect();
-    for id in &ids {
-        log.intend(*id, intent()).await.unwrap();
-        log.decide(*id, abort()).await.unwrap();
-    }
-    let needed = async |room| {
-        let mut read = Vec::new();
-        let mut each = |record: Record| read.push(record.id);
-        log.scan_needed(room, &mut each).await.unwrap();
-        read
-    };
-    assert_eq!(needed(0).await, ids, "none has ended");
-    for unfinished in [39, 10, 0] {
-        for (number, id) in ids.iter().enumerate() {
-            if number != unfinished {
-                log.end(*id, 10).await.unwrap();
-            }
-        }
-        assert_eq!(needed(0).await, ids[unfinished..]);
-        assert_eq!(needed(usize::MAX).await, ids);
-        log.end(ids[unfinished], 10).await.unwrap();
-        assert_eq!(needed(0).await, ids[39..], "the latest, in any case");
-        // Of a batch here are some 500 bytes of lines.
-        let few = needed(4000).await;
-        assert!(few.len() > 4 && few.len() < 20, "{}", few.len());
-        assert_eq!(few, ids[40 - few.len()..]);
-        log.forget(15).await.unwrap();
-        for id in &ids {
-            log.intend(*id, intent()).await.unwrap();
-            log.decide(*id, abort()).await.unwrap();
-        }
     }
 }
 

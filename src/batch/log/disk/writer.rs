@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::keys::Keys;
 use super::mark::LogMarker;
+use super::unfinished::Unfinished;
 use super::{ENDED, LINES};
 use crate::batch::log::{BatchId, Line};
 use crate::batch::step::Decision;
@@ -117,12 +118,18 @@ fn write(
         let mut lines = transaction.open_table(LINES)?;
         let mut ended = transaction.open_table(ENDED)?;
         let mut keys = Keys::open(&transaction)?;
+        let mut unfinished = Unfinished::open(&transaction)?;
         for Write { id, what, done } in group {
             let answer = match what {
                 WriteKind::Line(line) => {
                     writes_lines = true;
-                    if let Line::Intent(intent) = &line {
-                        keys.begin(id.as_u128(), intent.idempotency.as_deref())?;
+                    match &line {
+                        Line::Intent(intent) => {
+                            keys.begin(id.as_u128(), intent.idempotency.as_deref())?;
+                            unfinished.begin(id.as_u128())?;
+                        }
+                        Line::End(_) => unfinished.end(id.as_u128())?,
+                        _ => {}
                     }
                     let standing = append(&mut lines, &mut ended, id.as_u128(), &line)?;
                     Answer {
@@ -139,6 +146,7 @@ fn write(
             answers.push((done, answer));
         }
         keys.finish()?;
+        unfinished.finish()?;
     }
     let counted = match &mut marker {
         Some(marker) => marker.count(&transaction, writes_lines)?,

@@ -1,6 +1,6 @@
 //! The digests of files, by which a change is detected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
@@ -44,17 +44,12 @@ impl Digests {
         Self(looked.collect())
     }
 
-    /// Reads the files that it does not know yet; returns false if it knew them all. Blocks.
-    pub fn add(&mut self, files: &BTreeSet<PathBuf>) -> bool {
-        let new: Vec<_> = files
-            .iter()
-            .filter(|file| !self.0.contains_key(*file))
-            .collect();
-        for &file in &new {
+    /// Reads a file that it does not know yet. Blocks.
+    pub fn add(&mut self, file: &Path) {
+        if !self.0.contains_key(file) {
             let content = Content::of(file, &Content::default(), SystemTime::now());
-            self.0.insert(file.clone(), content);
+            self.0.insert(file.to_owned(), content);
         }
-        !new.is_empty()
     }
 
     /// Adds the files that `other` knows and this does not.
@@ -162,9 +157,9 @@ mod tests {
         symlink("v1", at("..data")).unwrap();
         symlink("..data/key", at("key")).unwrap();
         let mut files = Digests::default();
-        let named = [at("key"), at("missing"), folder.path().to_owned()];
-        assert!(files.add(&named.into()));
-        assert!(!files.add(&[at("key")].into()));
+        for named in [at("key"), at("missing"), folder.path().to_owned()] {
+            files.add(&named);
+        }
         assert_eq!(files.again(), files);
         let swap = |to: &str| {
             symlink(to, at("..next")).unwrap();

@@ -1,0 +1,185 @@
+//! The program itself in a process of its own, and what the kernel counts of it.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::processor;
+
+/// The file of its batch log.
+pub const LOG: &str = "batches.redb";
+
+/// A running gateway; killed when it is dropped.
+pub struct Program {
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    child: Child,
+    folder: TempDir,
+}
+
+/// What a configuration is made of; the rest is the same everywhere.
+#[derive(Default)]
+pub struct Setup {
+    /// The section `auth`; empty: everyone is let in.
+    pub auth: String,
+    /// The addresses of the catalogs `c0`, `c1` and so on.
+    pub catalogs: Vec<String>,
+    /// The lines of `mounts`; empty: each catalog's root is mounted under its name.
+    pub mounts: String,
+    /// Further sections.
+    pub more: String,
+}
+
+impl Setup {
+    /// Returns a setup over catalogs at these addresses.
+    pub fn over(catalogs: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let catalogs = catalogs.into_iter().map(|address| address.to_string());
+        Self {
+            catalogs: catalogs.collect(),
+            ..Self::default()
+        }
+    }
+
+    pub fn yaml(&self) -> String {
+        let auth = match &*self.auth {
+            "" => "auth: { anonymous: true }",
+            auth => auth,
+        };
+        let mut yaml = format!(
+            "listen: {{ address: \"127.0.0.1:0\", workers: 1 }}\nadmin: {{ address: \"127.0.0.1:0\" }}\n\
+             batch: {{ log: {LOG} }}\ntelemetry: {{ access_log: false }}\n{auth}\n{}backends:\n",
+            self.more
+        );
+        for (number, address) in self.catalogs.iter().enumerate() {
+            let _ = writeln!(
+                yaml,
+                "  c{number}: {{ implementation: rest, properties: {{ uri: \"http://{address}\" }}, batch: versions, \
+                 authorization: none, health: {{ interval: 1h }} }}"
+            );
+        }
+        yaml.push_str("mounts:\n");
+        yaml.push_str(&self.mounts);
+        if self.mounts.is_empty() {
+            for number in 0..self.catalogs.len() {
+                let _ = writeln!(
+                    yaml,
+                    "  - {{ namespace: [c{number}], backend: c{number}, backend_namespace: [] }}"
+                );
+            }
+        }
+        yaml
+    }
+
+    /// Starts the program in a new folder.
+    pub fn start(&self) -> Program {
+        Program::start(tempfile::tempdir().unwrap(), &self.yaml(), &[])
+    }
+}
+
+impl Program {
+    /// Starts the program in this folder, with these files in it, and waits until it serves.
+    pub fn start(folder: TempDir, yaml: &str, files: &[(&str, &str)]) -> Self {
+        for (name, content) in files.iter().chain(&[("gateway.yaml", yaml)]) {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        let program = std::env::var("NSGATE_BIN");
+        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
+        let mut child = Command::new(program)
+            .args(["serve", "--config", "gateway.yaml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (admin, address) = addresses(child.stderr.take().unwrap());
+        Self {
+            address,
+            admin,
+            child,
+            folder,
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the processor time of its threads, to the nanosecond.
+    pub fn processor_time(&self) -> Duration {
+        processor::of_process(self.child.id())
+    }
+
+    /// Returns its processor time in seconds with that of threads that have ended, to ten milliseconds.
+    pub fn seconds(&self) -> f64 {
+        let stat = self.file("stat");
+        // The fields after the name, which is in parentheses: user and system time are the 12th and 13th.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        ticks
+            .map(|ticks| ticks.parse::<f64>().unwrap() / 100.0)
+            .sum()
+    }
+
+    /// Returns its resident memory, in MiB.
+    pub fn resident(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    /// Returns the most that this was since the start or [`Program::forget_peak`].
+    pub fn peak(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    pub fn forget_peak(&self) {
+        let file = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(file, "5").unwrap();
+    }
+
+    fn status(&self, name: &str) -> f64 {
+        let status = self.file("status");
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes = line.unwrap().split_whitespace().next();
+        kibibytes.unwrap().parse::<f64>().unwrap() / 1024.0
+    }
+
+    fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the addresses for operators and for clients, as the program logs them once it serves.
+fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
+    let mut said = BufReader::new(log);
+    let (mut all, mut admin) = (String::new(), None);
+    loop {
+        let from = all.len();
+        let read = said.read_line(&mut all).unwrap();
+        assert!(read > 0, "the gateway did not start:\n{all}");
+        let find = |mark: &str| -> Option<SocketAddr> {
+            let (_, address) = all[from..].trim().split_once(mark)?;
+            address.split('"').next()?.parse().ok()
+        };
+        admin = admin.or_else(|| find("nsgate admin on http://"));
+        if let Some(address) = find("nsgate listening on http://") {
+            // A full pipe would stop the program, so its log is read to the end.
+            std::thread::spawn(move || {
+                let mut buffer = [0; 1 << 16];
+                while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
+            });
+            return (admin.unwrap(), address);
+        }
+    }
+}
