@@ -49,6 +49,7 @@ use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::{self, Limit};
 use crate::telemetry::audit::Audit;
+use ids::Ids;
 use locks::LockError;
 use log::{BatchId, Log, LogError};
 use step::Decision;
@@ -129,6 +130,7 @@ impl Batches {
     ) -> Self {
         let mut coordinator = Coordinator::new(log, settings, metrics);
         coordinator.clock = clock;
+        coordinator.ids = Ids::simulated(clock);
         Self::over(coordinator)
     }
 

@@ -158,6 +158,7 @@ impl Batches {
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 _ = finished.wait() => {}
                 // The task panicked before there was a batch. A batch that runs answers before it ends, however it
                 // ends.

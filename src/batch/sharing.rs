@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::Batches;
 use crate::batch::fleet::{Fleet, OwnedGuards, RELEASE_EVERY};
 use crate::batch::log::Log;
-use crate::batch::run::Coordinator;
+use crate::batch::ids::Ids;
+use crate::batch::run::{Coordinator, WallClock};
 use crate::batch::run::guarding::{CoordinatorTables, Sharing};
 use crate::config::BatchConfig;
 use crate::metrics;
@@ -20,7 +21,31 @@ impl Batches {
         settings: BatchConfig,
         metrics: metrics::Batch,
     ) -> Self {
+        let coordinator = Coordinator::new(log, settings, metrics);
+        Self::shared(coordinator, fleet, guards)
+    }
+
+    /// Does the same with the given clock, for a simulation that must not depend on the time of day.
+    #[doc(hidden)]
+    pub fn sharing_with_clock(
+        log: Arc<dyn Log>,
+        fleet: &Arc<Fleet>,
+        guards: OwnedGuards,
+        settings: BatchConfig,
+        metrics: metrics::Batch,
+        clock: WallClock,
+    ) -> Self {
         let mut coordinator = Coordinator::new(log, settings, metrics);
+        coordinator.clock = clock;
+        coordinator.ids = Ids::simulated(clock);
+        Self::shared(coordinator, fleet, Some(guards))
+    }
+
+    fn shared(
+        mut coordinator: Coordinator,
+        fleet: &Arc<Fleet>,
+        guards: Option<OwnedGuards>,
+    ) -> Self {
         coordinator.sharing = Some(Sharing {
             fleet: Arc::clone(fleet),
             guards,

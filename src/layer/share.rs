@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::gateway::RoutingSnapshot;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
-pub use client::PeerClient;
+pub use client::{PeerClient, PeerNetwork, Unanswered};
 pub use entrance::Entrance;
 use pass_on::pass_on;
 use streamed::StreamedAnswer;

@@ -1,20 +1,22 @@
 //! The state that a whole simulation shares: the catalogs, the durable log, the history, and the generation that is
 //! alive.
 //!
-//! A gateway belongs to a *generation*. A crash begins the next one. From then on the gateway of the old generation
-//! reaches nothing, and nothing reaches it, as if its tasks were gone. The messages that it had sent are still under
-//! way.
+//! A gateway belongs to a *generation*. A crash ends it, and the gateway that is started next has another one. From then
+//! on the gateway of the old generation reaches nothing, and nothing reaches it, as if its tasks were gone. The messages
+//! that it had sent are still under way. While a gateway is stopped, what it sends waits, and so does what it gets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::catalog::{Catalog, Spot};
+use crate::fleet::Troubles;
+use crate::fleet::store::Store;
 use crate::history::{Cause, History};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -26,10 +28,11 @@ use crate::trace::Trace;
 pub struct World {
     pub scenario: Scenario,
     inner: Mutex<Inner>,
-    /// The generation that is alive.
+    /// The last generation.
     generation: AtomicU64,
-    /// A notification that wakes in the order of waiting, as a repeatable simulation must.
-    crashed: Notify,
+    lives: Mutex<Lives>,
+    /// A notification of changes of `lives`. It wakes in the order of waiting, as a repeatable simulation must.
+    changed: Notify,
     began: Instant,
 }
 
@@ -39,6 +42,9 @@ pub struct Inner {
     pub catalogs: Vec<Depot>,
     pub ledger: Ledger,
     pub network: Network,
+    /// The log that gateways share.
+    pub store: Store,
+    pub troubles: Troubles,
     pub history: History,
     pub trace: Trace,
     /// The number of points at which a crash could have come.
@@ -50,6 +56,15 @@ pub struct Inner {
     /// The broken promises that were noticed at once.
     pub wrong: Vec<String>,
     order: u64,
+}
+
+/// The generations that are alive.
+#[derive(Default)]
+struct Lives {
+    alive: BTreeSet<u64>,
+    stopped: BTreeSet<u64>,
+    /// The time at which the kernel ends a process that does not put this off.
+    deadlines: BTreeMap<u64, Instant>,
 }
 
 /// A catalog and its machine.
@@ -81,6 +96,8 @@ impl World {
             catalogs,
             ledger: Ledger::default(),
             network: Network::default(),
+            store: Store::default(),
+            troubles: Troubles::default(),
             history: History::default(),
             trace: Trace::new(traced),
             points: 0,
@@ -92,10 +109,14 @@ impl World {
         let world = Arc::new(Self {
             scenario,
             inner: Mutex::new(inner),
-            generation: AtomicU64::new(1),
-            crashed: Notify::new(),
+            generation: AtomicU64::new(0),
+            lives: Mutex::default(),
+            changed: Notify::new(),
             began: Instant::now(),
         });
+        if world.scenario.fleet.is_none() {
+            world.begin_life();
+        }
         // The first versions have rows, too.
         let cause = Cause {
             own: false,
@@ -116,22 +137,90 @@ impl World {
         self.generation.load(Ordering::Relaxed)
     }
 
+    fn lives(&self) -> MutexGuard<'_, Lives> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the next generation.
+    pub fn begin_life(&self) -> u64 {
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        self.lives().alive.insert(generation);
+        generation
+    }
+
     pub fn is_alive(&self, generation: u64) -> bool {
-        self.generation() == generation
+        self.lives().alive.contains(&generation)
     }
 
     /// Returns when this generation has crashed.
     pub async fn death(&self, generation: u64) {
-        let crashed = self.crashed.notified();
-        if self.is_alive(generation) {
-            crashed.await;
+        loop {
+            let changed = self.changed.notified();
+            if !self.is_alive(generation) {
+                return;
+            }
+            changed.await;
         }
     }
 
-    /// Returns only if the generation is alive; the future of a dead one never ends.
+    /// Returns only if the generation is alive and not stopped; the future of a dead one never ends.
     pub async fn if_alive(&self, generation: u64) {
-        if !self.is_alive(generation) {
-            std::future::pending().await
+        loop {
+            let changed = self.changed.notified();
+            {
+                let lives = self.lives();
+                if lives.alive.contains(&generation) && !lives.stopped.contains(&generation) {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends one generation.
+    pub fn kill(&self, generation: u64) {
+        {
+            let lives = &mut *self.lives();
+            if !lives.alive.remove(&generation) {
+                return;
+            }
+            lives.stopped.remove(&generation);
+            lives.deadlines.remove(&generation);
+        }
+        let inner = &mut *self.lock();
+        inner.history.counts.add("crashes of the gateway", 1);
+        self.trace(inner, || format!("KILLED: generation {generation}"));
+        self.changed.notify_waiters();
+    }
+
+    /// Stops a process for some time. The kernel ends it if it does not put its deadline off.
+    pub async fn stop_for(&self, generation: u64, lasts: Duration) {
+        let thaws = Instant::now() + lasts;
+        let dies = {
+            let lives = &mut *self.lives();
+            lives.stopped.insert(generation);
+            lives.deadlines.get(&generation).copied()
+        };
+        self.note(|| format!("STOPPED: generation {generation} for {lasts:?}"));
+        sleep_until(dies.map_or(thaws, |dies| thaws.min(dies))).await;
+        if dies.is_some_and(|dies| dies <= thaws) {
+            return self.kill(generation);
+        }
+        self.lives().stopped.remove(&generation);
+        self.note(|| format!("CONTINUED: generation {generation}"));
+        self.changed.notify_waiters();
+    }
+
+    /// Has the kernel end a process after `left`; never if it is zero.
+    pub fn end_after(&self, generation: u64, left: Duration) {
+        let lives = &mut *self.lives();
+        if lives.stopped.contains(&generation) {
+            return;
+        }
+        if left.is_zero() {
+            lives.deadlines.remove(&generation);
+        } else {
+            lives.deadlines.insert(generation, Instant::now() + left);
         }
     }
 
@@ -144,8 +233,8 @@ impl World {
         self.elapsed() < self.scenario.rough_for
     }
 
-    /// A point at which the gateway may crash. It does if the scenario says so.
-    pub fn point(&self, what: impl Display) {
+    /// A point at which a gateway may crash. It does if the scenario says so.
+    pub fn point(&self, generation: u64, what: impl Display) {
         let mut inner = self.lock();
         inner.points += 1;
         let point = inner.points;
@@ -154,11 +243,15 @@ impl World {
         let crash = crashes.find(|crash| crash.at == At::Point(point));
         if let Some(crash) = crash.filter(|_| !inner.calm) {
             drop(inner);
-            self.crash(crash.keeps);
+            if self.scenario.fleet.is_some() {
+                self.kill(generation);
+            } else {
+                self.crash(crash.keeps);
+            }
         }
     }
 
-    /// Crashes the gateway. `keeps` is the number of log writes under way that survive; `None`: random.
+    /// Crashes the only gateway. `keeps` is the number of log writes under way that survive; `None`: random.
     pub fn crash(&self, keeps: Option<usize>) {
         let inner = &mut *self.lock();
         let under_way = inner.ledger.under_way();
@@ -173,8 +266,9 @@ impl World {
         self.trace(inner, || {
             format!("CRASH: {keeps} of {under_way} writes kept, generation {next} is next")
         });
-        self.generation.store(next, Ordering::Relaxed);
-        self.crashed.notify_waiters();
+        self.lives().alive.clear();
+        self.begin_life();
+        self.changed.notify_waiters();
     }
 
     pub fn trace(&self, inner: &mut Inner, line: impl FnOnce() -> String) {

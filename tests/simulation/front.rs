@@ -1,25 +1,29 @@
-//! The gateway and its clients' access to it: the real service and real batches, over simulated catalogs and a
-//! simulated disk. After a crash another gateway takes over from the log.
+//! The gateways and their clients' access to them: the real service and real batches, over simulated catalogs and a
+//! simulated log. After a crash another gateway takes over from the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Method, Request, Response};
 use nsgate::backend::Backend;
 use nsgate::batch::{Batches, OpenBatch};
 use nsgate::body::Body;
 use nsgate::config::{BatchMode, Limits};
 use nsgate::error::Error;
 use nsgate::gateway::{self, Gateway};
-use nsgate::layer::recognize::{Recognize, RecognizeLayer};
+use nsgate::layer::recognize::RecognizeLayer;
 use nsgate::metrics::Metrics;
 use nsgate::protocol::identifier::Identifier;
+use nsgate::request::context::RequestContext;
+use nsgate::request::peer::Peer;
 use nsgate::route;
 use tokio::time::sleep;
+use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::clock;
 use crate::environment::World;
+use crate::fleet::peers::{Entrance, Refused};
 use crate::ledger::Disk;
 use crate::network::Wire;
 use crate::random::Random;
@@ -28,18 +32,25 @@ use crate::scenario::{backend_name, mounted};
 /// The length from which on lists are streamed, in bytes: less than one version.
 const SHORT: usize = 32;
 
-/// The gateway as clients reach it, if one is up.
+/// The gateways as clients reach them, if they are up.
 pub struct Front {
     pub world: Arc<World>,
-    metrics: Arc<Metrics>,
-    running: Mutex<Option<Running>>,
+    pub(super) metrics: Arc<Metrics>,
+    running: Vec<Mutex<Option<Running>>>,
 }
 
+/// The service of a gateway.
+pub type Service = BoxCloneSyncService<Request<Body>, Response<Body>, Error>;
+
 #[derive(Clone)]
-struct Running {
-    generation: u64,
-    service: Recognize<Gateway>,
-    batches: Arc<Batches>,
+pub struct Running {
+    pub generation: u64,
+    pub service: Service,
+    pub batches: Arc<Batches>,
+    /// The entrance for other gateways; `None` if there are none.
+    pub entrance: Option<Entrance>,
+    /// True if clients can connect.
+    pub is_open: bool,
 }
 
 /// A request of a client.
@@ -77,7 +88,7 @@ impl Front {
         Arc::new(Self {
             world: Arc::clone(world),
             metrics: Arc::clone(metrics),
-            running: Mutex::default(),
+            running: (0..world.gateways()).map(|_| Mutex::default()).collect(),
         })
     }
 
@@ -96,7 +107,8 @@ impl Front {
         }
     }
 
-    async fn start(&self, generation: u64) {
+    /// Returns what a gateway of this generation reaches its catalogs by.
+    pub fn routed(&self, generation: u64) -> Arc<gateway::RoutingSnapshot> {
         let world = &self.world;
         let limits = Limits::default();
         let backends: Vec<Arc<Backend>> = (0..world.scenario.catalogs.len())
@@ -126,6 +138,12 @@ impl Front {
             }
         });
         let routes = route::Table::new(mounts.collect());
+        Arc::new(gateway::RoutingSnapshot { routes, backends })
+    }
+
+    async fn start(&self, generation: u64) {
+        let world = &self.world;
+        let routed = self.routed(generation);
         let disk = Disk {
             world: Arc::clone(world),
             generation,
@@ -141,51 +159,77 @@ impl Front {
             0 => batches,
             _ => batches.streaming_lists_above(SHORT),
         });
-        let taken = batches.recover(&backends).await;
+        let taken = batches.recover(&routed.backends).await;
         let taken = taken.expect("a log that can be read");
         world.note(|| format!("gateway {generation} is up, {taken} batches unfinished"));
         {
             let inner = &mut *world.lock();
             inner.history.counts.add("batches taken over", taken as u64);
         }
-        let routed = Arc::new(gateway::RoutingSnapshot { routes, backends });
-        let service = Gateway::new(routed, Arc::clone(&batches), &limits);
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running {
-            generation,
-            service: RecognizeLayer::default().layer(service),
-            batches,
-        });
+        let service = Gateway::new(routed, Arc::clone(&batches), &Limits::default());
+        self.runs(
+            0,
+            Some(Running {
+                generation,
+                service: BoxCloneSyncService::new(RecognizeLayer::default().layer(service)),
+                batches,
+                entrance: None,
+                is_open: true,
+            }),
+        );
     }
 
-    fn running(&self) -> Option<Running> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running
-            .clone()
-            .filter(|it| self.world.is_alive(it.generation))
+    /// Sets what runs as a gateway.
+    pub fn runs(&self, gateway: usize, running: Option<Running>) {
+        let place = self.running[gateway].lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = running;
     }
 
-    /// Returns the batches that are not over; `None` while no gateway is up.
+    /// Returns what runs as a gateway; `None` while it is down.
+    pub fn running(&self, gateway: usize) -> Option<Running> {
+        let place = self.running[gateway].lock();
+        let running = place.unwrap_or_else(PoisonError::into_inner).clone();
+        running.filter(|it| self.world.is_alive(it.generation))
+    }
+
+    /// Returns the batches that are not over; `None` while no gateway has the log.
     pub fn open(&self) -> Option<Vec<OpenBatch>> {
-        Some(self.running()?.batches.open())
+        let owns = |it: &Running| {
+            let fleet = it.batches.fleet();
+            fleet.is_none_or(|fleet| fleet.serves_as_owner())
+        };
+        let mut running = (0..self.running.len()).filter_map(|gateway| self.running(gateway));
+        Some(running.find(owns)?.batches.open())
     }
 
     /// Sends a request and returns its result.
     pub async fn ask(&self, call: Call, random: &mut Random) -> Reply {
         sleep(random.millis(1, 5)).await;
+        let gateway = match self.running.len() {
+            1 => 0,
+            many => usize::try_from(random.below(many as u64)).expect("an index"),
+        };
+        let running = self.running(gateway).filter(|it| it.is_open);
         let Some(Running {
             generation,
             service,
             ..
-        }) = self.running()
+        }) = running
         else {
             return Reply::NotSent;
+        };
+        let served = async {
+            self.world.if_alive(generation).await;
+            let reply = served(service, call.clone()).await;
+            self.world.if_alive(generation).await;
+            reply
         };
         let patience = call.patience.unwrap_or(Duration::from_secs(7200));
         let reply = tokio::select! {
             biased;
             () = self.world.death(generation) => Reply::Broken,
             () = sleep(patience) => Reply::Broken,
-            reply = served(service, call) => reply,
+            reply = served => reply,
         };
         sleep(random.millis(1, 5)).await;
         reply
@@ -203,10 +247,12 @@ impl Front {
     }
 }
 
-async fn served(service: Recognize<Gateway>, call: Call) -> Reply {
+async fn served(service: Service, call: Call) -> Reply {
     let mut request = Request::new(Body::full(call.body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = call.path.parse().expect("a path");
+    let client = Peer::new(([10, 0, 0, 1], 4000).into(), false);
+    RequestContext::more(request.extensions_mut()).peer = Some(client);
     if let Some(key) = call.key {
         let key = HeaderValue::try_from(key).expect("a key");
         request.headers_mut().insert("idempotency-key", key);
@@ -214,6 +260,9 @@ async fn served(service: Recognize<Gateway>, call: Call) -> Reply {
     match service.oneshot(request).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
+            if let Some(Refused(reply)) = head.extensions.get() {
+                return reply.clone();
+            }
             match body.collect_up_to(1 << 20).await {
                 Ok(body) => Reply::Answer {
                     status: head.status.as_u16(),
@@ -227,7 +276,12 @@ async fn served(service: Recognize<Gateway>, call: Call) -> Reply {
     }
 }
 
-fn refused(error: &Error) -> Reply {
+/// Returns the reply of an error. Whoever is told that something may have been carried out knows as much as without an
+/// answer.
+pub fn refused(error: &Error) -> Reply {
+    if error.message().contains("may have been carried out") {
+        return Reply::Broken;
+    }
     Reply::Error {
         status: error.status().as_u16(),
         code: error.code().number(),

@@ -74,6 +74,31 @@ impl Ledger {
             .map_or("?".into(), |name| format!("tx{name}"))
     }
 
+    /// Learns what the shared log holds of a batch now; `None` if that is nothing. Returns true if the batch is decided
+    /// by this.
+    pub fn learn(&mut self, id: BatchId, record: Option<Record>) -> bool {
+        let place = self.records.iter().position(|known| known.id == id);
+        let Some(record) = record else {
+            if let Some(place) = place {
+                self.records.remove(place);
+            }
+            return false;
+        };
+        let is_decided = record.verdict.is_some();
+        match place {
+            Some(place) => {
+                let before = std::mem::replace(&mut self.records[place], record);
+                is_decided && before.verdict.is_none()
+            }
+            None => {
+                let name = self.names.len();
+                self.names.entry(id).or_insert(name);
+                self.records.push(record);
+                is_decided
+            }
+        }
+    }
+
     /// Applies a write; the first decision wins. Returns the batch if this write decides it.
     fn apply(&mut self, write: Write) -> Option<BatchId> {
         let Write { ticket, id, line } = write;
@@ -156,7 +181,7 @@ impl Disk {
             ledger.queue.push_back(Write { ticket, id, line });
             (ticket, due)
         };
-        world.point("a write to the log is under way");
+        world.point(*generation, "a write to the log is under way");
         sleep_until(due).await;
         world.if_alive(*generation).await;
         {
@@ -171,7 +196,7 @@ impl Disk {
                 }
             }
         }
-        world.point("a write to the log is durable");
+        world.point(*generation, "a write to the log is durable");
         world.if_alive(*generation).await;
         Ok(world.lock().ledger.answers.remove(&ticket).flatten())
     }
@@ -231,7 +256,7 @@ impl Log for Disk {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.world.if_alive(self.generation).await;
-            self.world.point("the log was read");
+            self.world.point(self.generation, "the log was read");
             self.world.if_alive(self.generation).await;
             let records = self.world.lock().ledger.records.clone();
             records.into_iter().for_each(each);

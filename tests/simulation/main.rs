@@ -45,6 +45,7 @@ mod clients;
 mod clock;
 mod directed;
 mod environment;
+mod fleet;
 mod front;
 mod history;
 mod ledger;
@@ -54,5 +55,7 @@ mod random;
 mod run;
 mod scenario;
 mod seeds;
+#[path = "../support/simulated_postgres.rs"]
+mod simulated_postgres;
 mod single_fault;
 mod trace;

@@ -102,7 +102,7 @@ impl backend::Catalog for Wire {
             let question = question(request).await;
             let streams = question.operation == Operation::ListTableVersions && !question.own;
             world.if_alive(generation).await;
-            world.point("a message is about to be sent");
+            world.point(generation, "a message is about to be sent");
             world.if_alive(generation).await;
             let waiting = Waiting(Arc::new(AtomicBool::new(true)));
             let reply = self.send(question, &waiting.0)?;
@@ -358,7 +358,7 @@ impl Parcel {
             let contested = &mut world.lock().history.contested;
             contested.extend(question.authors());
         }
-        world.point("a catalog has acted");
+        world.point(self.generation, "a catalog has acted");
         if world.lock().catalogs[self.catalog].life != life {
             return Err(Failure::Lost("the catalog stopped".into()));
         }

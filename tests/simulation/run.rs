@@ -78,7 +78,8 @@ pub fn simulate_with(
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let mut ended = runtime.block_on(run(scenario, metrics, traced, script));
+    let local = tokio::task::LocalSet::new();
+    let mut ended = runtime.block_on(local.run_until(run(scenario, metrics, traced, script)));
     ended.wrong.extend(PANICS.take());
     ended
 }
@@ -92,7 +93,10 @@ async fn run(
     clock::begin();
     let world = World::new(scenario, traced);
     let front = Front::new(&world, metrics);
-    tokio::spawn(Arc::clone(&front).keep_up());
+    match &world.scenario.fleet {
+        None => drop(tokio::spawn(Arc::clone(&front).keep_up())),
+        Some(plan) => crate::fleet::begin(&front, plan),
+    }
     for outage in world.scenario.outages.clone() {
         let world = Arc::clone(&world);
         tokio::spawn(async move {

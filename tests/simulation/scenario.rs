@@ -1,6 +1,7 @@
 //! The scenario of one simulation: its catalogs, tables, clients and faults. All of it follows from the seed.
 
 mod chance;
+mod fleet;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use nsgate::protocol::operation::Operation;
 use crate::catalog::{Question, Tags, Ways};
 use crate::network::Fault;
 use crate::random::Random;
+pub use fleet::{FleetPlan, Trouble};
 
 #[derive(Clone)]
 pub struct Scenario {
@@ -36,6 +38,8 @@ pub struct Scenario {
     /// The time of one write to the log: least and most, in milliseconds.
     pub writes: (u64, u64),
     pub staging: Staging,
+    /// The gateways that share a log; `None` for one gateway with a log on its disk.
+    pub fleet: Option<FleetPlan>,
     /// True if the simulation runs until no watch for late arrivals is left.
     pub to_the_end: bool,
 }
@@ -220,6 +224,7 @@ impl Scenario {
                 tells_tag: true,
                 sizes_vary: false,
             },
+            fleet: None,
             to_the_end: true,
         }
     }

@@ -41,9 +41,10 @@ const HAPPENS: [&str; 20] = [
 /// The seeds of an ordinary run.
 const USUAL: Range<u64> = 0..10_000;
 
-fn asked_for() -> Range<u64> {
+/// Returns the seeds that `NSGATE_SEEDS` asks for.
+pub fn asked_for(usual: Range<u64>) -> Range<u64> {
     let Ok(text) = std::env::var("NSGATE_SEEDS") else {
-        return USUAL;
+        return usual;
     };
     let number = |text: &str| {
         text.trim()
@@ -52,18 +53,23 @@ fn asked_for() -> Range<u64> {
     };
     match text.split_once("..") {
         None => 0..number(&text),
-        Some((from, "")) => number(from)..number(from) + USUAL.end,
+        Some((from, "")) => number(from)..number(from) + usual.end,
         Some((from, to)) => number(from)..number(to),
     }
 }
 
 #[test]
 fn every_seed_keeps_the_promises() {
+    check(scenario, asked_for(USUAL), &HAPPENS);
+}
+
+/// Runs the seeds, or the one that `NSGATE_SEED` names. Fails if one breaks a promise, or if something of `happens` never
+/// happens.
+pub fn check(scenario: fn(u64) -> Scenario, seeds: Range<u64>, happens: &[&str]) {
     watch_panics();
     if let Ok(seed) = std::env::var("NSGATE_SEED") {
-        return replay(seed.parse().expect("NSGATE_SEED is a number"));
+        return replay(scenario(seed.parse().expect("NSGATE_SEED is a number")));
     }
-    let seeds = asked_for();
     // A survey runs all seeds and counts the promises that break.
     let survey = std::env::var_os("NSGATE_SURVEY").is_some();
     let kinds: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::default();
@@ -110,7 +116,7 @@ fn every_seed_keeps_the_promises() {
         panic!("{}", wrong.join("\n"));
     }
     let kinds = Fault::ALL.map(Fault::name);
-    let never = HAPPENS
+    let never = happens
         .iter()
         .chain(&kinds)
         .filter(|what| counts.get(what) == 0);
@@ -121,9 +127,12 @@ fn every_seed_keeps_the_promises() {
     );
 }
 
-/// Returns the scenario of a seed, without the faults that `NSGATE_WITHOUT` names.
 fn scenario(seed: u64) -> Scenario {
-    let mut scenario = Scenario::of(seed);
+    without(Scenario::of(seed))
+}
+
+/// Leaves out the faults that `NSGATE_WITHOUT` names.
+pub fn without(mut scenario: Scenario) -> Scenario {
     if let (Ok(without), Faults::Random { kinds, .. }) =
         (std::env::var("NSGATE_WITHOUT"), &mut scenario.faults)
     {
@@ -147,19 +156,24 @@ fn kind(wrong: &str) -> String {
     kind
 }
 
-fn replay(seed: u64) {
-    let ended = simulate(scenario(seed), &Arc::new(Metrics::new()), true);
+fn replay(scenario: Scenario) {
+    let ended = simulate(scenario, &Arc::new(Metrics::new()), true);
     println!("{}\n{}", ended.trace.join("\n"), ended.counts);
     assert!(ended.wrong.is_empty(), "{}", ended.wrong.join("\n"));
 }
 
 #[test]
 fn a_seed_is_the_same_every_time() {
+    check_repeats(Scenario::of, 0..200);
+}
+
+/// Runs seeds twice. Fails if a seed does not do the same again.
+pub fn check_repeats(scenario: fn(u64) -> Scenario, seeds: Range<u64>) {
     let metrics = Arc::new(Metrics::new());
-    for seed in 0..200 {
+    for seed in seeds {
         let (one, other) = (
-            simulate(Scenario::of(seed), &metrics, true),
-            simulate(Scenario::of(seed), &metrics, true),
+            simulate(scenario(seed), &metrics, true),
+            simulate(scenario(seed), &metrics, true),
         );
         let lines = one.trace.iter().zip(&other.trace);
         let differs = lines.enumerate().find(|(_, (one, other))| one != other);

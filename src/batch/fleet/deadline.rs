@@ -12,29 +12,56 @@ use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 
 /// The timer of this process. Dropping it disarms it.
-pub(in crate::batch) struct Deadline(Option<Timer>);
+pub(in crate::batch) enum Deadline {
+    /// No process has owned the log yet.
+    Unset,
+    Kernel(Timer),
+    /// The system has none.
+    Missing,
+    /// The timer of a simulation.
+    Told(Box<dyn Fn(Duration) + Send>),
+}
 
 impl Deadline {
-    /// Creates the timer, disarmed. Where the system has none, nothing ends the process.
-    pub(in crate::batch) fn new() -> Self {
+    /// Returns the kernel's timer, which is made when it is first set. Where the system has none, nothing ends the process.
+    pub(in crate::batch) fn of_kernel() -> Self {
+        Self::Unset
+    }
+
+    /// Returns a timer that `tell` is told of.
+    pub(in crate::batch) fn told(tell: impl Fn(Duration) + Send + 'static) -> Self {
+        Self::Told(Box::new(tell))
+    }
+
+    fn made() -> Self {
         let signal = SigevNotify::SigevSignal {
             signal: Signal::SIGKILL,
             si_value: 0,
         };
         // This clock goes on while the machine sleeps.
         let timer = Timer::new(ClockId::CLOCK_BOOTTIME, SigEvent::new(signal));
-        if let Err(error) = &timer {
-            tracing::warn!(cause = %error, "no timer of the kernel: if this process is stopped for longer than `batch.lease`, it may send one more request of a batch when it goes on");
-        }
-        Self(timer.ok())
+        timer.map_or_else(
+            |error| {
+                tracing::warn!(cause = %error, "no timer of the kernel: if this process is stopped for longer than `batch.lease`, it may send one more request of a batch when it goes on");
+                Self::Missing
+            },
+            Self::Kernel,
+        )
     }
 
     /// Ends the process after `left`, unless this is called again before; never if `left` is zero.
     pub(in crate::batch) fn set(&mut self, left: Duration) {
-        if let Some(timer) = &mut self.0 {
-            // A time of zero disarms it.
-            let expiration = Expiration::OneShot(TimeSpec::from_duration(left));
-            let _ = timer.set(expiration, TimerSetTimeFlags::empty());
+        if matches!(self, Self::Unset) {
+            *self = Self::made();
+        }
+        match self {
+            Self::Kernel(timer) => {
+                // A time of zero disarms it.
+                let expiration = Expiration::OneShot(TimeSpec::from_duration(left));
+                let _ = timer.set(expiration, TimerSetTimeFlags::empty());
+            }
+            Self::Told(tell) => tell(left),
+            Self::Unset | Self::Missing => {}
         }
     }
 }

@@ -9,10 +9,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// The number of buckets. Two tables that share one only wait for each other.
 const BUCKETS: usize = 4096;

@@ -1,7 +1,9 @@
 //! The lease: how long a gateway may serve what batches can change without a new heartbeat.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The interval at which those who wait for a lease look again.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);

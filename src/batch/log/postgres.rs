@@ -17,13 +17,13 @@ mod keeper;
 mod link;
 mod member;
 mod outage_report;
+mod outside;
 mod owner;
 mod reader;
 mod thread;
 mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,9 +32,10 @@ use tokio::time::timeout;
 pub use examine::examine;
 pub use guards::PostgresGuards;
 pub use install::prepare;
+pub use outside::{Outside, Stream};
 
 use reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
-use thread::Shared;
+use thread::{Shared, Work};
 use writer::{Answer, Write, WriteKind};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
@@ -87,7 +88,7 @@ struct Running {
     abandon: watch::Sender<bool>,
     /// True to end when it is written.
     finish: watch::Sender<bool>,
-    thread: JoinHandle<()>,
+    work: Work,
 }
 
 impl PostgresLog {
@@ -114,7 +115,7 @@ impl PostgresLog {
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, LogError> {
         let usage = Use::Alone { patience };
-        let started = thread::start(config, name, usage, Box::new(on_failure)).await;
+        let started = thread::start(config, name, usage, None, Box::new(on_failure)).await;
         started.map(|(log, _)| log)
     }
 
@@ -130,7 +131,23 @@ impl PostgresLog {
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<(Self, PostgresGuards), LogError> {
         let usage = Use::Shared { address };
-        thread::start(config, name, usage, Box::new(on_failure)).await
+        thread::start(config, name, usage, None, Box::new(on_failure)).await
+    }
+
+    /// Does the same in a simulated world, in a task of the `LocalSet` of the caller.
+    ///
+    /// # Errors
+    /// As [`share`](Self::share).
+    #[doc(hidden)]
+    pub async fn share_simulated(
+        config: &PostgresLogConfig,
+        name: &str,
+        address: String,
+        outside: Arc<dyn Outside>,
+        on_failure: impl FnOnce(LogError) + Send + 'static,
+    ) -> Result<(Self, PostgresGuards), LogError> {
+        let usage = Use::Shared { address };
+        thread::start(config, name, usage, Some(outside), Box::new(on_failure)).await
     }
 
     /// The gateways that use the log, as this one sees them.
@@ -252,7 +269,9 @@ impl Drop for PostgresLog {
     fn drop(&mut self) {
         if let Some(running) = self.running().take() {
             running.abandon.send_replace(true);
-            let _ = running.thread.join();
+            if let Work::Thread(thread) = running.work {
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -340,10 +359,10 @@ impl Log for PostgresLog {
             let Running {
                 abandon,
                 finish,
-                thread,
+                work,
             } = running;
             finish.send_replace(true);
-            let ended = tokio::task::spawn_blocking(move || thread.join());
+            let ended = work.ended();
             if timeout(CLOSE, ended).await.is_ok() {
                 return Ok(());
             }

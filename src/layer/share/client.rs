@@ -1,7 +1,9 @@
 //! The client with which a gateway passes requests on to the owner of the log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -35,8 +37,20 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// The client to other gateways.
 pub struct PeerClient {
-    client: legacy::Client<HttpsConnector<HttpConnector>, Body>,
+    way: Way,
     scheme: &'static str,
+}
+
+/// The network between gateways.
+enum Way {
+    Http(legacy::Client<HttpsConnector<HttpConnector>, Body>),
+    Simulated(Arc<dyn PeerNetwork>),
+}
+
+/// A simulated network between gateways.
+pub trait PeerNetwork: Send + Sync + 'static {
+    /// Carries a request to the gateway that its URI names.
+    fn carry(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Unanswered>>;
 }
 
 /// The client of a request, as the gateway that it came to knows it.
@@ -52,7 +66,7 @@ pub(super) struct ClientOf {
 }
 
 /// The reason why the owner gave no answer.
-pub(crate) enum Unanswered {
+pub enum Unanswered {
     /// The request was not sent, or the owner has done nothing.
     Unsent(String),
     /// The request may have been carried out.
@@ -105,9 +119,16 @@ impl PeerClient {
             .pool_idle_timeout(IDLE)
             .build(connector.enable_http1().wrap_connector(http));
         Ok(Self {
-            client,
+            way: Way::Http(client),
             scheme: if tls.is_some() { "https" } else { "http" },
         })
+    }
+
+    /// Creates a client in a simulated world.
+    #[doc(hidden)]
+    pub fn simulated(network: Arc<dyn PeerNetwork>) -> Self {
+        let (way, scheme) = (Way::Simulated(network), "http");
+        Self { way, scheme }
     }
 
     /// Sends a request to the owner as the client sent it.
@@ -143,23 +164,31 @@ impl PeerClient {
             let text = serde_json::to_string(&client).map_err(|error| unsent(&error))?;
             headers.insert(CLIENT, sensitive(&text).map_err(|error| unsent(&error))?);
         }
-        match self.client.request(request).await {
-            Ok(response) if response.headers().contains_key(NOT_OWNER) => {
-                Err(Unanswered::Unsent("it does not own the log".to_owned()))
-            }
-            Ok(response) => {
-                let mut response = response.map(Body::incoming);
-                strip_hop(response.headers_mut());
-                Ok(response)
-            }
-            Err(error) => {
-                let words = Causes(&error).to_string();
-                Err(if error.is_connect() {
-                    Unanswered::Unsent(words)
-                } else {
-                    Unanswered::Lost(words)
-                })
-            }
+        let mut response = self.way.carry(request).await?;
+        if response.headers().contains_key(NOT_OWNER) {
+            let words = "it does not own the log".to_owned();
+            return Err(Unanswered::Unsent(words));
+        }
+        strip_hop(response.headers_mut());
+        Ok(response)
+    }
+}
+
+impl Way {
+    async fn carry(&self, request: Request<Body>) -> Result<Response<Body>, Unanswered> {
+        match self {
+            Self::Http(client) => match client.request(request).await {
+                Ok(response) => Ok(response.map(Body::incoming)),
+                Err(error) => {
+                    let words = Causes(&error).to_string();
+                    Err(if error.is_connect() {
+                        Unanswered::Unsent(words)
+                    } else {
+                        Unanswered::Lost(words)
+                    })
+                }
+            },
+            Self::Simulated(network) => network.carry(request).await,
         }
     }
 }

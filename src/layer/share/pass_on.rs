@@ -3,12 +3,12 @@
 use std::borrow::BorrowMut;
 use std::mem::take;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body as _;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tower::Service;
 
 use super::client::Unanswered;
@@ -85,6 +85,7 @@ where
             None => take(request.borrow_mut()),
         };
         let answered = tokio::select! {
+            biased;
             answered = peers.ask(&owner, peer.as_ref(), sent) => answered,
             () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
         };

@@ -62,6 +62,7 @@ impl Scenario {
             },
             clients: clients(random, flavor, afterwards),
             settings: BatchConfig::default(),
+            fleet: None,
             to_the_end: afterwards || random.chance(40),
             catalogs,
             tables,

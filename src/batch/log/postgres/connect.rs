@@ -12,10 +12,13 @@ use rustls_native_certs::load_native_certs;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::cause::{self, Trouble};
+use super::outside::Outside;
+use crate::batch::fleet::Deadline;
 use crate::config::{ClientTls, PostgresLogConfig};
 use crate::error::BoxError;
 use crate::pem;
@@ -41,6 +44,8 @@ pub(super) struct Connector {
     setup: String,
     /// The server that was the primary last, by its place in `servers`.
     primary: watch::Sender<usize>,
+    /// The world outside of the process, in a simulation.
+    outside: Option<Arc<dyn Outside>>,
 }
 
 /// A connection, and the place of its server.
@@ -50,7 +55,10 @@ pub(super) struct Connected {
 }
 
 impl Connector {
-    pub(super) fn new(log: &PostgresLogConfig) -> Result<Self, BoxError> {
+    pub(super) fn new(
+        log: &PostgresLogConfig,
+        outside: Option<Arc<dyn Outside>>,
+    ) -> Result<Self, BoxError> {
         let mut setup = String::new();
         let settings = [
             ("search_path", super::install::quoted(&log.schema)),
@@ -75,6 +83,7 @@ impl Connector {
             tls: MakeRustlsConnect::new(client_config(&log.tls)?),
             setup,
             primary: watch::Sender::new(0),
+            outside,
         })
     }
 
@@ -111,28 +120,61 @@ impl Connector {
         heard: Option<&Arc<Notify>>,
     ) -> Result<Connected, Trouble> {
         let connect = async {
-            let (client, mut connection) = self.servers[server].connect(self.tls.clone()).await?;
-            let listener = heard.cloned();
-            tokio::spawn(async move {
-                // An error also reaches whoever waits for an answer.
-                while let Some(Ok(message)) =
-                    poll_fn(|context| connection.poll_message(context)).await
-                {
-                    if let (AsyncMessage::Notification(_), Some(heard)) = (message, &listener) {
-                        heard.notify_one();
-                    }
+            let client = match &self.outside {
+                None => {
+                    let connected = self.servers[server].connect(self.tls.clone()).await;
+                    let (client, connection) = connected.map_err(|error| cause::trouble(&error))?;
+                    tokio::spawn(listen(connection, heard.cloned()));
+                    client
                 }
-            });
+                Some(outside) => {
+                    let stream = outside.dial(server).await;
+                    let stream = stream.map_err(|error| Trouble::silent(&error.to_string()))?;
+                    let connected = self.servers[server].connect_raw(stream, NoTls).await;
+                    let (client, connection) = connected.map_err(|error| cause::trouble(&error))?;
+                    tokio::spawn(listen(connection, heard.cloned()));
+                    client
+                }
+            };
+            let set_up = async {
             client.batch_execute(&self.setup).await?;
             if let Some(heard) = heard {
                 client.batch_execute("LISTEN nsgate").await?;
                 heard.notify_one();
             }
+            Ok(())
+            };
+            let set_up = set_up.await;
+            set_up.map_err(|error: tokio_postgres::Error| cause::trouble(&error))?;
             Ok(Connected { client, server })
         };
         let made = timeout(CONNECT, connect).await;
-        made.map_err(|_| Trouble::silent("connecting took too long"))?
-            .map_err(|error: tokio_postgres::Error| cause::trouble(&error))
+        made.unwrap_or_else(|_| Err(Trouble::silent("connecting took too long")))
+    }
+
+    /// Returns what ends this process if it is stopped for too long.
+    pub(super) fn deadline(&self) -> Deadline {
+        match &self.outside {
+            None => Deadline::of_kernel(),
+            Some(outside) => {
+                let outside = Arc::clone(outside);
+                Deadline::told(move |left| outside.end_after(left))
+            }
+        }
+    }
+}
+
+/// Tells `heard` of the notifications of a connection, until it breaks.
+async fn listen<S, T>(mut connection: Connection<S, T>, heard: Option<Arc<Notify>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    // An error also reaches whoever waits for an answer.
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let (AsyncMessage::Notification(_), Some(heard)) = (message, &heard) {
+            heard.notify_one();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub async fn prepare(log: &PostgresLogConfig, grant: Option<&str>) -> Result<(),
         path: log.address.clone(),
         cause,
     };
-    let connector = Connector::new(log).map_err(|error| unusable(error.to_string()))?;
+    let connector = Connector::new(log, None).map_err(|error| unusable(error.to_string()))?;
     let client = connector.connect(None).await;
     let client = client
         .map_err(|trouble| unusable(trouble.explained()))?

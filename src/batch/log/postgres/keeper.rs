@@ -82,6 +82,7 @@ impl GuardKeeper<'_> {
             let mut requests = Vec::new();
             let heard = Arc::clone(&self.heard);
             tokio::select! {
+                biased;
                 () = heard.notified() => {}
                 _ = tick.tick() => {}
                 request = self.requests.0.recv() => match request {

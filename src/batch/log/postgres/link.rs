@@ -102,6 +102,7 @@ impl Link {
             client.query(&statement, parameters).await
         };
         let rows = tokio::select! {
+            biased;
             answered = timeout(self.patience, asked) => answered
                 .map_err(|_| Trouble::silent("the server does not answer"))?
                 .map_err(|error| cause::trouble(&error))?,

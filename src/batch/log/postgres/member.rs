@@ -1,10 +1,10 @@
 //! The life of a gateway that shares the log: it joins, sends heartbeats, and takes the log over when nobody has it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
 use super::fence::Fence;
@@ -79,6 +79,7 @@ impl Member<'_> {
         link: Link,
         heard: Arc<Notify>,
         requests: &mut GuardRequests,
+        deadline: Deadline,
     ) -> End {
         let (changed, known) = (Notify::new(), Notify::new());
         let keeper = GuardKeeper {
@@ -93,8 +94,9 @@ impl Member<'_> {
             tries: 0,
         };
         tokio::select! {
+            biased;
             () = keeper.keep() => End::Expired,
-            () = end_with_lease(self.ownership, self.fleet, self.me.lease) => End::Fenced,
+            () = end_with_lease(self.ownership, self.fleet, deadline, self.me.lease) => End::Fenced,
             end = async {
                 known.notified().await;
                 self.live(&changed).await
@@ -109,6 +111,7 @@ impl Member<'_> {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 _ = tick.tick() => {}
                 () = changed.notified() => {}
             }
@@ -206,15 +209,14 @@ impl Member<'_> {
 pub(super) async fn end_with_lease(
     ownership: &OnceLock<Arc<Fence>>,
     fleet: &Fleet,
+    mut deadline: Deadline,
     lease: Duration,
 ) {
-    let mut deadline = None;
     loop {
         sleep(lease / LOOKS).await;
         if ownership.get().is_none() {
             continue;
         }
-        let deadline = deadline.get_or_insert_with(Deadline::new);
         let lease = fleet.lease();
         // While nothing is sent, nothing need end it: the server is away, and this process runs.
         let left = if lease.may_send() {

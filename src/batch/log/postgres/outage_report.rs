@@ -1,7 +1,9 @@
 //! Whether the server answers, for the log of the process and for requests that need not wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// What is known about the server.
 pub(super) struct Outage {

@@ -5,9 +5,9 @@
 //! longer than that gateway's lease, on the observer's own clock, takes it for dead.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use uuid::Uuid;
 

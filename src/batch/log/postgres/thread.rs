@@ -1,13 +1,12 @@
 //! The thread of the log, with a runtime of its own: a gateway that is busy with requests still shows that it lives.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use uuid::Uuid;
 
 use super::connect::Connector;
@@ -16,6 +15,7 @@ use super::guards::{self, GuardRequests, PostgresGuards};
 use super::link::Link;
 use super::member::{End, Member, end_with_lease, unusable};
 use super::outage_report::Outage;
+use super::outside::Outside;
 use super::owner::{self, Instance};
 use super::reader::read_all;
 use super::writer::Writer;
@@ -37,6 +37,13 @@ pub(super) struct Shared {
     writers: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// The work of the log under way.
+pub(super) enum Work {
+    Thread(std::thread::JoinHandle<()>),
+    /// In a simulation.
+    Task(JoinHandle<()>),
+}
+
 struct Thread {
     config: PostgresLogConfig,
     connector: Arc<Connector>,
@@ -53,11 +60,13 @@ pub(super) async fn start(
     config: &PostgresLogConfig,
     name: &str,
     usage: Use,
+    outside: Option<Arc<dyn Outside>>,
     on_failure: OnFailure,
 ) -> Result<(PostgresLog, PostgresGuards), LogError> {
     let address = config.address.clone();
     let unusable = |cause: String| unusable(&address, cause);
-    let connector = Connector::new(config).map_err(|error| unusable(error.to_string()))?;
+    let connector = Connector::new(config, outside.clone());
+    let connector = connector.map_err(|error| unusable(error.to_string()))?;
     let shared = Arc::new(Shared {
         address: address.clone(),
         outage: Arc::new(Outage::new(&address)),
@@ -81,10 +90,15 @@ pub(super) async fn start(
         abandon: abandoned,
         finish: finished,
     };
-    let thread = std::thread::Builder::new()
-        .name("batch-log".into())
-        .spawn(move || thread.run(ready))
-        .map_err(|error| unusable(error.to_string()))?;
+    let work = if outside.is_some() {
+        // A timer of the kernel must not leave its thread, so neither must this.
+        Work::Task(spawn_local(thread.until_abandoned(ready)))
+    } else {
+        let started = std::thread::Builder::new()
+            .name("batch-log".into())
+            .spawn(move || thread.run(ready));
+        Work::Thread(started.map_err(|error| unusable(error.to_string()))?)
+    };
     let opened = opened.await;
     opened.map_err(|_| unusable("its thread ended".into()))??;
     let log = PostgresLog {
@@ -92,7 +106,7 @@ pub(super) async fn start(
         running: Mutex::new(Some(Running {
             abandon,
             finish,
-            thread,
+            work,
         })),
     };
     Ok((log, guards))
@@ -133,8 +147,18 @@ impl Shared {
     }
 }
 
+impl Work {
+    /// Returns when the work has ended.
+    pub(super) async fn ended(self) {
+        match self {
+            Self::Thread(thread) => drop(spawn_blocking(move || thread.join()).await),
+            Self::Task(task) => drop(task.await),
+        }
+    }
+}
+
 impl Thread {
-    fn run(mut self, ready: oneshot::Sender<Result<(), LogError>>) {
+    fn run(self, ready: oneshot::Sender<Result<(), LogError>>) {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -142,14 +166,17 @@ impl Thread {
                 return;
             }
         };
+        runtime.block_on(self.until_abandoned(ready));
+    }
+
+    async fn until_abandoned(mut self, ready: oneshot::Sender<Result<(), LogError>>) {
         let mut abandoned = self.abandon.clone();
-        runtime.block_on(async {
-            tokio::select! {
-                () = self.work(ready) => {}
-                // A sender that is gone means the same.
-                _ = abandoned.wait_for(|abandon| *abandon) => {}
-            }
-        });
+        tokio::select! {
+            biased;
+            () = self.work(ready) => {}
+            // A sender that is gone means the same.
+            _ = abandoned.wait_for(|abandon| *abandon) => {}
+        }
     }
 
     fn link(&self) -> Link {
@@ -198,11 +225,13 @@ impl Thread {
             // The process ends before it has begun.
             return leave(&mut link, me.id).await;
         }
+        let deadline = self.connector.deadline();
         tokio::select! {
+            biased;
             () = self.shared.written() => {}
             () = beat(&mut link, &fence, &me, &self.shared.fleet) => {}
             () = fence.is_lost() => {}
-            () = end_with_lease(&self.shared.ownership, &self.shared.fleet, me.lease) => {}
+            () = end_with_lease(&self.shared.ownership, &self.shared.fleet, deadline, me.lease) => {}
         }
         self.shared.fleet.was_expired();
         leave(&mut link, me.id).await;
@@ -245,9 +274,11 @@ impl Thread {
                     return;
                 }
                 let heard = Arc::new(Notify::new());
+                let deadline = connector.deadline();
                 let (connector, outage) = (Arc::clone(&connector), Arc::clone(&shared.outage));
                 let link = Link::listening(connector, outage, Arc::clone(&heard));
-                match member.take_part(link, heard, &mut self.requests).await {
+                let requests = &mut self.requests;
+                match member.take_part(link, heard, requests, deadline).await {
                     End::Expired => fleet.was_expired(),
                     End::Fenced => {
                         fleet.was_expired();
@@ -257,6 +288,7 @@ impl Thread {
             }
         };
         tokio::select! {
+            biased;
             () = lives => {}
             _ = finish.wait_for(|finish| *finish) => {
                 shared.written().await;

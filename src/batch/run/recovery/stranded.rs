@@ -71,6 +71,7 @@ impl StrandedBatch {
     async fn wait(self, configured: watch::Receiver<Vec<Arc<Backend>>>) {
         let Record { id, intent, .. } = &self.record;
         tokio::select! {
+            biased;
             kept = self.coordinator.strand(*id, intent) => {
                 if kept.is_some() {
                     // If the log cannot be written, the process is about to end.

@@ -1,0 +1,171 @@
+//! Gateways that share a log: the real code of each, over a simulated server and simulated networks, and what happens to
+//! them.
+
+mod gateway;
+pub mod peers;
+mod seeds;
+pub mod store;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::environment::World;
+use crate::front::{Front, Running};
+use crate::random::Random;
+use crate::scenario::{FleetPlan, Trouble};
+
+/// The longest time for which a gateway that ends waits for its batches.
+const DRAINS: Duration = Duration::from_secs(10);
+
+/// The networks that are cut, and until when.
+#[derive(Default)]
+pub struct Troubles {
+    store: BTreeMap<usize, Instant>,
+    peers: BTreeMap<(usize, usize), Instant>,
+}
+
+impl Troubles {
+    /// Returns until when a gateway does not reach the server of the log.
+    pub fn cut_from_store(&self, gateway: usize) -> Option<Instant> {
+        let until = self.store.get(&gateway).copied();
+        until.filter(|until| *until > Instant::now())
+    }
+
+    /// Returns until when two gateways do not reach each other.
+    pub fn cut_apart(&self, one: usize, other: usize) -> Option<Instant> {
+        let until = self.peers.get(&pair(one, other)).copied();
+        until.filter(|until| *until > Instant::now())
+    }
+}
+
+fn pair(one: usize, other: usize) -> (usize, usize) {
+    (one.min(other), one.max(other))
+}
+
+impl World {
+    /// The number of gateways.
+    pub fn gateways(&self) -> usize {
+        self.scenario.fleet.as_ref().map_or(1, |plan| plan.paces.len())
+    }
+
+    pub fn plan(&self) -> &FleetPlan {
+        self.scenario.fleet.as_ref().expect("gateways that share a log")
+    }
+}
+
+/// Starts the gateways, and what happens to them. Must be called in a `LocalSet`.
+pub fn begin(front: &Arc<Front>, plan: &FleetPlan) {
+    for gateway in 0..plan.paces.len() {
+        spawn_local(keep_up(Arc::clone(front), gateway));
+    }
+    for (at, trouble) in plan.troubles.clone() {
+        let front = Arc::clone(front);
+        spawn_local(async move {
+            sleep(at).await;
+            happen(&front, trouble).await;
+        });
+    }
+}
+
+/// Starts a gateway, and starts it again after each end.
+async fn keep_up(front: Arc<Front>, gateway: usize) {
+    let world = &front.world;
+    let mut random = Random::new(world.scenario.seed, 20 + gateway as u64);
+    sleep(random.millis(0, 20)).await;
+    loop {
+        let life = world.begin_life();
+        world.note(|| format!("g{gateway} starts, generation {life}"));
+        tokio::select! {
+            biased;
+            () = world.death(life) => {}
+            () = gateway::start(&front, gateway, life) => world.death(life).await,
+        }
+        front.runs(gateway, None);
+        let (least, most) = world.scenario.dead_for;
+        sleep(random.millis(least, most)).await;
+    }
+}
+
+async fn happen(front: &Arc<Front>, trouble: Trouble) {
+    let world = &front.world;
+    world.note(|| format!("TROUBLE: {trouble:?}"));
+    let life = |gateway: usize| front.running(gateway).map(|it: Running| it.generation);
+    match trouble {
+        Trouble::Kill { gateway } => {
+            if let Some(life) = life(gateway) {
+                world.kill(life);
+            }
+        }
+        Trouble::End { gateway } => end(front, gateway).await,
+        Trouble::Stop { gateway, lasts } => {
+            if let Some(life) = life(gateway) {
+                world.lock().history.counts.add("gateways stopped", 1);
+                world.stop_for(life, lasts).await;
+            }
+        }
+        Trouble::CutStore { gateway, lasts } => {
+            let inner = &mut *world.lock();
+            inner.history.counts.add("cuts", 1);
+            inner.troubles.store.insert(gateway, Instant::now() + lasts);
+        }
+        Trouble::CutPeers {
+            gateways: (one, other),
+            lasts,
+        } => {
+            let inner = &mut *world.lock();
+            inner.history.counts.add("cuts", 1);
+            let until = Instant::now() + lasts;
+            inner.troubles.peers.insert(pair(one, other), until);
+        }
+        Trouble::Restart { lasts } => {
+            let Some(server) = world.crash_store() else {
+                return;
+            };
+            sleep(lasts).await;
+            world.start_store(server);
+        }
+        Trouble::FailOver { hangs } => {
+            let Some(server) = world.hang_store() else {
+                return;
+            };
+            sleep(hangs).await;
+            world.promote_other(server);
+            sleep(hangs).await;
+            world.end_hang(server);
+        }
+    }
+}
+
+/// Ends a process in order, as SIGTERM does.
+async fn end(front: &Arc<Front>, gateway: usize) {
+    let world = &front.world;
+    let Some(running) = front.running(gateway) else {
+        return;
+    };
+    let (life, batches) = (running.generation, Arc::clone(&running.batches));
+    front.runs(
+        gateway,
+        Some(Running {
+            is_open: false,
+            ..running
+        }),
+    );
+    world.lock().history.counts.add("gateways ended in order", 1);
+    // A batch that waits for a failing catalog is left to the next owner.
+    let _ = timeout(DRAINS, batches.at_rest()).await;
+    world.if_alive(life).await;
+    let closed = batches.close().await;
+    world.note(|| format!("g{gateway} has ended: {:?}", closed.err()));
+    world.kill(life);
+}
+
+/// Waits while something is cut.
+async fn while_cut(until: impl Fn() -> Option<Instant>) {
+    while let Some(until) = until() {
+        sleep_until(until).await;
+    }
+}

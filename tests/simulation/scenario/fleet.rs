@@ -1,0 +1,127 @@
+//! Random scenarios of gateways that share a log.
+
+use std::time::Duration;
+
+use super::{At, Crash, Scenario};
+use crate::random::Random;
+
+/// The gateways that share a log, and what happens to them.
+#[derive(Clone, Debug)]
+pub struct FleetPlan {
+    pub lease: Duration,
+    /// For each gateway, the time that passes while its clock shows a second, in thousandths. Only leases are measured by
+    /// it.
+    pub paces: Vec<u32>,
+    /// The time of one message to the server of the log, or to another gateway: least and most, in milliseconds.
+    pub travels: (u64, u64),
+    /// The percentage of requests to the server of the log, and of those to other gateways, that meet a fault.
+    pub store_faults: u64,
+    pub peer_faults: u64,
+    pub troubles: Vec<(Duration, Trouble)>,
+}
+
+/// An event that a gateway, a server or a network suffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The process is killed.
+    Kill { gateway: usize },
+    /// The process ends in order.
+    End { gateway: usize },
+    /// The process is stopped, and goes on.
+    Stop { gateway: usize, lasts: Duration },
+    /// The gateway does not reach the server of the log.
+    CutStore { gateway: usize, lasts: Duration },
+    /// Two gateways do not reach each other.
+    CutPeers { gateways: (usize, usize), lasts: Duration },
+    /// The server of the log crashes and starts again.
+    Restart { lasts: Duration },
+    /// The server of the log hangs, its standby becomes the primary, and the other one ends.
+    FailOver { hangs: Duration },
+}
+
+/// The number of gateways.
+pub const GATEWAYS: usize = 3;
+
+impl Scenario {
+    /// Returns the random scenario of a seed with several gateways.
+    pub fn of_fleet(seed: u64) -> Self {
+        let random = &mut Random::new(seed, 7);
+        let mut scenario = Self::of(seed);
+        // What catalogs and clients do is as random as with one gateway, in less time.
+        scenario.rough_for = random.millis(12_000, 40_000);
+        scenario.to_the_end = random.chance(4);
+        for (_, begins) in &mut scenario.clients {
+            *begins = (*begins).min(random.millis(0, 30_000));
+        }
+        scenario.crashes = (0..random.below(2))
+            .map(|_| Crash {
+                at: At::Point(random.between(1, 200)),
+                keeps: None,
+            })
+            .collect();
+        let lease = Duration::from_millis(*random.pick(&[600, 1000, 2000, 5000]));
+        let longest = u64::try_from(scenario.rough_for.as_millis()).expect("a short time");
+        let troubles = *random.pick(&[0, 1, 2, 3, 5, 8]);
+        let troubles = (0..troubles).map(|_| {
+            let at = random.millis(0, longest);
+            (at, trouble(random, lease))
+        });
+        let troubles = troubles.collect();
+        let is_even = random.chance(30);
+        let pace = |random: &mut Random| if is_even { 1000 } else { random.between(960, 1040) };
+        scenario.fleet = Some(FleetPlan {
+            lease,
+            paces: (0..GATEWAYS)
+                .map(|_| u32::try_from(pace(random)).expect("a small number"))
+                .collect(),
+            travels: *random.pick(&[(0, 1), (0, 3), (1, 30)]),
+            store_faults: *random.pick(&[0, 0, 1, 3]),
+            peer_faults: *random.pick(&[0, 0, 3, 15]),
+            troubles,
+        });
+        scenario
+    }
+}
+
+fn trouble(random: &mut Random, lease: Duration) -> Trouble {
+    let gateway = |random: &mut Random| {
+        usize::try_from(random.below(GATEWAYS as u64)).expect("an index")
+    };
+    let lease = u64::try_from(lease.as_millis()).expect("a short time");
+    // Around the lease, where it matters most.
+    let lasts = |random: &mut Random| match random.below(3) {
+        0 => random.millis(1, lease),
+        1 => random.millis(lease * 4 / 5, lease * 3 / 2),
+        _ => random.millis(lease, lease * 4),
+    };
+    match random.below(9) {
+        0 | 1 => Trouble::Kill {
+            gateway: gateway(random),
+        },
+        2 => Trouble::End {
+            gateway: gateway(random),
+        },
+        3 | 4 => Trouble::Stop {
+            gateway: gateway(random),
+            lasts: lasts(random),
+        },
+        5 => Trouble::CutStore {
+            gateway: gateway(random),
+            lasts: lasts(random),
+        },
+        6 => {
+            let one = gateway(random);
+            let other = (one + 1 + gateway(random) % (GATEWAYS - 1)) % GATEWAYS;
+            Trouble::CutPeers {
+                gateways: (one, other),
+                lasts: lasts(random),
+            }
+        }
+        7 => Trouble::Restart {
+            lasts: lasts(random),
+        },
+        _ => Trouble::FailOver {
+            hangs: lasts(random),
+        },
+    }
+}
