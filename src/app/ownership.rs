@@ -22,10 +22,8 @@ pub(super) async fn begin(in_use: &Arc<ActiveConfig>) -> Result<mpsc::Receiver<L
         return Ok(failure);
     };
     batches.backends_are(&in_use.snapshot().world.backends, |_| false);
-    let mut roles = fleet.roles();
-    let known = roles.wait_for(|role| !matches!(role, Role::Outside)).await;
-    let owns = known.is_ok_and(|role| *role == Role::Recovering);
-    if owns {
+    let known = fleet.role_when(|role| *role != Role::Outside).await;
+    if known == Role::Recovering {
         recover(&batches, &in_use.snapshot().world.backends).await?;
         own(&batches);
     }
@@ -34,12 +32,8 @@ pub(super) async fn begin(in_use: &Arc<ActiveConfig>) -> Result<mpsc::Receiver<L
     }
     let in_use = Arc::clone(in_use);
     tokio::spawn(async move {
-        let mut roles = fleet.roles();
-        while roles
-            .wait_for(|role| *role == Role::Recovering)
-            .await
-            .is_ok()
-        {
+        loop {
+            fleet.role_when(|role| *role == Role::Recovering).await;
             let backends = Arc::clone(&in_use.snapshot().world);
             match batches.recover(&backends.backends).await {
                 Ok(unfinished) => {

@@ -17,13 +17,13 @@ mod owned;
 mod passage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -96,7 +96,9 @@ pub trait LocalTables: Send + Sync {
 /// The gateways that share one log. A log that only one gateway can use has none.
 pub struct Fleet {
     lease: Lease,
-    role: watch::Sender<Role>,
+    role: RwLock<Role>,
+    /// Told of changes of the role. It wakes in the order of waiting, as a simulation that can be repeated needs it.
+    changed: Notify,
     guarded: GuardedTables,
     tables: OnceLock<Arc<dyn LocalTables>>,
     /// True if requests are served without a lease, as `batch.without_log: serve` says.
@@ -150,7 +152,8 @@ impl Fleet {
     pub fn new(lease: Duration, serves_without_log: bool, is_shared: bool) -> Arc<Self> {
         Arc::new(Self {
             lease: Lease::new(lease),
-            role: watch::Sender::new(Role::Outside),
+            role: RwLock::new(Role::Outside),
+            changed: Notify::new(),
             guarded: GuardedTables::default(),
             tables: OnceLock::new(),
             serves_without_log,
@@ -249,7 +252,7 @@ impl Fleet {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LogCounts {
             lease: Some(self.lease.left()),
-            owned: matches!(*self.role.borrow(), Role::Owner | Role::Recovering),
+            owned: matches!(*self.now(), Role::Owner | Role::Recovering),
             gateways: self.members.load().len().max(1),
             differing: {
                 let members = self.members.load();
@@ -270,23 +273,37 @@ impl Fleet {
 
     /// The present role of this gateway.
     pub fn role(&self) -> Role {
-        self.role.borrow().clone()
+        self.now().clone()
     }
 
-    /// A receiver of the changes of the role.
-    pub fn roles(&self) -> watch::Receiver<Role> {
-        self.role.subscribe()
+    fn now(&self) -> RwLockReadGuard<'_, Role> {
+        self.role.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the role is one that `is` accepts, and returns it.
+    pub async fn role_when(&self, is: impl Fn(&Role) -> bool) -> Role {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let now = self.now();
+                if is(&now) {
+                    return now.clone();
+                }
+            }
+            changed.await;
+        }
     }
 
     /// Records a change of the role.
     pub(in crate::batch) fn becomes(&self, role: Role) {
-        self.role.send_if_modified(|now| {
-            let is_new = *now != role;
-            if is_new {
-                *now = role;
+        {
+            let mut now = self.role.write().unwrap_or_else(PoisonError::into_inner);
+            if *now == role {
+                return;
             }
-            is_new
-        });
+            *now = role;
+        }
+        self.changed.notify_waiters();
     }
 
     /// Records that this gateway owns the log, and begins to recover what is in it. What it serves at the moment could meet
@@ -307,7 +324,7 @@ impl Fleet {
 
     /// Returns true if this gateway owns the log, and may serve for the others.
     pub fn serves_as_owner(&self) -> bool {
-        *self.role.borrow() == Role::Owner && (self.serves_without_log || self.lease.is_valid())
+        *self.now() == Role::Owner && (self.serves_without_log || self.lease.is_valid())
     }
 
     /// Returns when this gateway may send requests of batches: at once while its lease lasts. Never returns if another
@@ -323,14 +340,11 @@ impl Fleet {
     /// # Errors
     /// 503 if there is none by then.
     pub async fn owner(&self, wait: Duration) -> Result<Option<Owner>, Error> {
-        let mut roles = self.roles();
-        let settled = roles.wait_for(|role| matches!(role, Role::Owner | Role::Follower(Some(_))));
+        let settled = self.role_when(|role| matches!(role, Role::Owner | Role::Follower(Some(_))));
         match timeout(wait, settled).await {
-            Ok(Ok(role)) => Ok(match &*role {
-                Role::Follower(owner) => owner.clone(),
-                _ => None,
-            }),
-            _ => Err(unavailable(NO_OWNER)),
+            Ok(Role::Follower(owner)) => Ok(owner),
+            Ok(_) => Ok(None),
+            Err(_) => Err(unavailable(NO_OWNER)),
         }
     }
 }

@@ -194,7 +194,8 @@ impl World {
     }
 
     /// Stops a process for some time. The kernel ends it if it does not put its deadline off.
-    pub async fn stop_for(&self, generation: u64, lasts: Duration) {
+    pub fn stop_for(self: &Arc<Self>, generation: u64, lasts: Duration) -> impl Future<Output = ()> + use<> {
+        let world = Arc::clone(self);
         let thaws = Instant::now() + lasts;
         let dies = {
             let lives = &mut *self.lives();
@@ -202,13 +203,15 @@ impl World {
             lives.deadlines.get(&generation).copied()
         };
         self.note(|| format!("STOPPED: generation {generation} for {lasts:?}"));
-        sleep_until(dies.map_or(thaws, |dies| thaws.min(dies))).await;
-        if dies.is_some_and(|dies| dies <= thaws) {
-            return self.kill(generation);
+        async move {
+            sleep_until(dies.map_or(thaws, |dies| thaws.min(dies))).await;
+            if dies.is_some_and(|dies| dies <= thaws) {
+                return world.kill(generation);
+            }
+            world.lives().stopped.remove(&generation);
+            world.note(|| format!("CONTINUED: generation {generation}"));
+            world.changed.notify_waiters();
         }
-        self.lives().stopped.remove(&generation);
-        self.note(|| format!("CONTINUED: generation {generation}"));
-        self.changed.notify_waiters();
     }
 
     /// Has the kernel end a process after `left`; never if it is zero.
@@ -234,20 +237,23 @@ impl World {
     }
 
     /// A point at which a gateway may crash. It does if the scenario says so.
-    pub fn point(&self, generation: u64, what: impl Display) {
+    pub fn point(self: &Arc<Self>, generation: u64, what: impl Display) {
         let mut inner = self.lock();
         inner.points += 1;
         let point = inner.points;
         self.trace(&mut inner, || format!("point {point}: {what}"));
         let mut crashes = self.scenario.crashes.iter();
         let crash = crashes.find(|crash| crash.at == At::Point(point));
+        if let Some(plan) = self.scenario.fleet.as_ref().filter(|_| !inner.calm) {
+            drop(inner);
+            if let Some((_, trouble)) = plan.at_points.iter().find(|(at, _)| *at == point) {
+                self.troubled(generation, *trouble);
+            }
+            return;
+        }
         if let Some(crash) = crash.filter(|_| !inner.calm) {
             drop(inner);
-            if self.scenario.fleet.is_some() {
-                self.kill(generation);
-            } else {
-                self.crash(crash.keeps);
-            }
+            self.crash(crash.keeps);
         }
     }
 

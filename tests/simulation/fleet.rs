@@ -47,6 +47,22 @@ fn pair(one: usize, other: usize) -> (usize, usize) {
 }
 
 impl World {
+    /// Has something happen at this point to the gateway that is at work.
+    pub fn troubled(self: &Arc<Self>, generation: u64, trouble: Trouble) {
+        self.note(|| format!("TROUBLE at this point: {trouble:?}"));
+        match trouble {
+            Trouble::Kill { .. } => self.kill(generation),
+            Trouble::Stop { lasts, .. } => {
+                self.lock().history.counts.add("gateways stopped", 1);
+                tokio::spawn(self.stop_for(generation, lasts));
+            }
+            trouble => {
+                let world = Arc::clone(self);
+                tokio::spawn(async move { world.happen(trouble).await });
+            }
+        }
+    }
+
     /// The number of gateways.
     pub fn gateways(&self) -> usize {
         self.scenario.fleet.as_ref().map_or(1, |plan| plan.paces.len())
@@ -107,6 +123,14 @@ async fn happen(front: &Arc<Front>, trouble: Trouble) {
                 world.stop_for(life, lasts).await;
             }
         }
+        trouble => world.happen(trouble).await,
+    }
+}
+
+impl World {
+    async fn happen(&self, trouble: Trouble) {
+        let world = self;
+        match trouble {
         Trouble::CutStore { gateway, lasts } => {
             let inner = &mut *world.lock();
             inner.history.counts.add("cuts", 1);
@@ -137,6 +161,9 @@ async fn happen(front: &Arc<Front>, trouble: Trouble) {
             sleep(hangs).await;
             world.end_hang(server);
         }
+        // These happen to processes.
+        Trouble::Kill { .. } | Trouble::End { .. } | Trouble::Stop { .. } => {}
+    }
     }
 }
 

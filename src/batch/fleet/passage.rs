@@ -53,7 +53,7 @@ impl Fleet {
     /// 503 if this gateway does not know what batches do.
     pub fn admit(self: &Arc<Self>, subject: Subject<'_>) -> Result<Option<Passage>, Error> {
         // Held until the request is counted: an expiry waits for it, and then gives up all that are counted.
-        let role = self.role.borrow();
+        let role = self.now();
         // Counted before the guards are looked at: one that is added after this waits for the request.
         let place = match subject {
             Subject::Table(key) => self.guarded.enter(key),

@@ -118,10 +118,8 @@ where
 
 /// Returns when `owner` does not own the log any more.
 async fn gone(sharing: &Sharing, owner: &Owner) {
-    let mut roles = sharing.fleet.roles();
     let is_other = |role: &Role| !matches!(role, Role::Follower(Some(now)) if now.id == owner.id);
-    // The sender is as old as the process.
-    let _ = roles.wait_for(is_other).await;
+    sharing.fleet.role_when(is_other).await;
 }
 
 /// Reads the body if it is short enough to be passed on again, and makes sure that a batch can be. Returns the body, and

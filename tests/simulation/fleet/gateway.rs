@@ -108,9 +108,7 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
         is_open: false,
     };
     front.runs(gateway, Some(running.clone()));
-    let mut roles = fleet.roles();
-    let known = roles.wait_for(|role| !matches!(role, Role::Outside)).await;
-    let owns = known.is_ok_and(|role| *role == Role::Recovering);
+    let known = fleet.role_when(|role| *role != Role::Outside).await;
     let recover = {
         let (world, batches) = (Arc::clone(world), Arc::clone(&batches));
         move || {
@@ -134,12 +132,12 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
             }
         }
     };
-    if owns {
+    if known == Role::Recovering {
         recover().await;
     }
     spawn_local(async move {
-        let mut roles = fleet.roles();
-        while roles.wait_for(|role| *role == Role::Recovering).await.is_ok() {
+        loop {
+            fleet.role_when(|role| *role == Role::Recovering).await;
             recover().await;
         }
     });

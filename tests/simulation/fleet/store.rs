@@ -7,7 +7,7 @@ use std::time::Duration;
 use nsgate::batch::log::postgres::Stream;
 use nsgate::batch::log::{BatchId, reread};
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use crate::environment::{Inner, World};
@@ -32,8 +32,10 @@ pub struct Store {
 /// A server of the log.
 struct Server {
     state: State,
-    /// The number of its starts, and told to its connections when it ends or is no primary any more.
-    starts: watch::Sender<u64>,
+    /// The number of its starts.
+    starts: u64,
+    /// Told to its connections when it ends, or is no primary any more.
+    ended: Arc<Notify>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,8 @@ impl Default for Store {
     fn default() -> Self {
         let server = |state| Server {
             state,
-            starts: watch::Sender::new(0),
+            starts: 0,
+            ended: Arc::default(),
         };
         Self {
             db: Database::default(),
@@ -110,19 +113,19 @@ pub async fn dial(
     let (near, far) = duplex(PIPE);
     let (from, to) = split(far);
     let (out, answers) = mpsc::unbounded_channel();
-    let starts = store.servers[server].starts.subscribe();
+    let ended = Arc::clone(&store.servers[server].ended);
     let connection = Connection {
         world: Arc::clone(world),
         gateway,
         life,
         server,
         number: store.connections,
-        start: *starts.borrow(),
+        start: store.servers[server].starts,
         session: Session::default(),
         out,
     };
     tokio::spawn(write_all(Arc::clone(world), gateway, life, to, answers));
-    tokio::spawn(connection.serve(from, starts));
+    tokio::spawn(connection.serve(from, ended));
     Ok(Box::new(near))
 }
 
@@ -144,12 +147,11 @@ async fn write_all(
 }
 
 impl Connection {
-    async fn serve(mut self, mut from: ReadHalf<DuplexStream>, mut starts: watch::Receiver<u64>) {
+    async fn serve(mut self, mut from: ReadHalf<DuplexStream>, ended: Arc<Notify>) {
         tokio::select! {
             biased;
+            () = ended.notified() => {}
             () = self.answer_all(&mut from) => {}
-            // The server has ended.
-            _ = starts.changed() => {}
         }
         let number = self.number;
         let store = &mut self.world.lock().store;
@@ -172,7 +174,10 @@ impl Connection {
             if fate == Fate::Ignored || self.is_hung() {
                 continue;
             }
-            let answer = self.carry_out(asked);
+            let (answer, is_change) = self.carry_out(asked);
+            if is_change {
+                world.point(self.life, "the log was changed");
+            }
             sleep(back).await;
             match fate {
                 Fate::ResetAfter => return,
@@ -189,11 +194,11 @@ impl Connection {
     /// True if the server does not answer on this connection any more.
     fn is_hung(&self) -> bool {
         let server = &self.world.lock().store.servers[self.server];
-        server.state != State::Primary || *server.starts.borrow() != self.start
+        server.state != State::Primary || server.starts != self.start
     }
 
     /// Carries out a request, at one moment.
-    fn carry_out(&mut self, asked: Asked) -> Vec<u8> {
+    fn carry_out(&mut self, asked: Asked) -> (Vec<u8>, bool) {
         let world = &self.world;
         let (pace, nominal) = {
             let plan = world.plan();
@@ -222,8 +227,8 @@ impl Connection {
         if self.session.listens && !listened {
             inner.store.listeners.push((self.number, self.out.clone()));
         }
-        inner.carried_out(world, self.gateway);
-        answer
+        let is_change = inner.carried_out(world, self.gateway);
+        (answer, is_change)
     }
 }
 
@@ -258,8 +263,9 @@ impl Inner {
         (fate, there, back)
     }
 
-    /// Learns what a call has changed.
-    fn carried_out(&mut self, world: &World, gateway: usize) {
+    /// Learns what a call has changed. Returns true if that is anything but a heartbeat.
+    fn carried_out(&mut self, world: &World, gateway: usize) -> bool {
+        let is_change = !self.store.db.changed.is_empty() || self.store.db.notifies;
         for id in std::mem::take(&mut self.store.db.changed) {
             self.learn(id);
         }
@@ -276,6 +282,7 @@ impl Inner {
             self.history.counts.add("crashes of the gateway", 1);
             world.trace(self, || format!("g{gateway} takes the log"));
         }
+        is_change
     }
 
     fn learn(&mut self, id: BatchId) {
@@ -305,7 +312,8 @@ impl World {
         let place = &mut inner.store.servers[server];
         place.state = state;
         if ends {
-            place.starts.send_modify(|starts| *starts += 1);
+            place.starts += 1;
+            place.ended.notify_waiters();
         }
         self.trace(inner, || format!("server {server} is {state:?}"));
     }

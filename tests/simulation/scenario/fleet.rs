@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, Crash, Scenario};
+use super::Scenario;
 use crate::random::Random;
 
 /// The gateways that share a log, and what happens to them.
@@ -17,7 +17,9 @@ pub struct FleetPlan {
     /// The percentage of requests to the server of the log, and of those to other gateways, that meet a fault.
     pub store_faults: u64,
     pub peer_faults: u64,
+    /// What happens at some time, and at which point of all the points at which a gateway may crash.
     pub troubles: Vec<(Duration, Trouble)>,
+    pub at_points: Vec<(u64, Trouble)>,
 }
 
 /// An event that a gateway, a server or a network suffers.
@@ -53,12 +55,7 @@ impl Scenario {
         for (_, begins) in &mut scenario.clients {
             *begins = (*begins).min(random.millis(0, 30_000));
         }
-        scenario.crashes = (0..random.below(2))
-            .map(|_| Crash {
-                at: At::Point(random.between(1, 200)),
-                keeps: None,
-            })
-            .collect();
+        scenario.crashes.clear();
         let lease = Duration::from_millis(*random.pick(&[600, 1000, 2000, 5000]));
         let longest = u64::try_from(scenario.rough_for.as_millis()).expect("a short time");
         let troubles = *random.pick(&[0, 1, 2, 3, 5, 8]);
@@ -67,6 +64,9 @@ impl Scenario {
             (at, trouble(random, lease))
         });
         let troubles = troubles.collect();
+        let at_points = *random.pick(&[0, 1, 1, 2, 3, 5]);
+        let at_points = (0..at_points).map(|_| (random.between(10, 500), trouble(random, lease)));
+        let at_points = at_points.collect();
         let is_even = random.chance(30);
         let pace = |random: &mut Random| if is_even { 1000 } else { random.between(960, 1040) };
         scenario.fleet = Some(FleetPlan {
@@ -78,6 +78,7 @@ impl Scenario {
             store_faults: *random.pick(&[0, 0, 1, 3]),
             peer_faults: *random.pick(&[0, 0, 3, 15]),
             troubles,
+            at_points,
         });
         scenario
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -9,9 +10,9 @@ use futures_util::future::poll_fn;
 use futures_util::stream::FuturesUnordered;
 use rustls::ClientConfig;
 use rustls_native_certs::load_native_certs;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -40,10 +41,13 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(super) struct Connector {
     /// One configuration for each host.
     servers: Vec<Config>,
-    tls: MakeRustlsConnect,
+    /// `None` if nothing is encrypted.
+    tls: Option<MakeRustlsConnect>,
     setup: String,
     /// The server that was the primary last, by its place in `servers`.
-    primary: watch::Sender<usize>,
+    primary: AtomicUsize,
+    /// Told when another server is the primary.
+    moved: Notify,
     /// The world outside of the process, in a simulation.
     outside: Option<Arc<dyn Outside>>,
 }
@@ -78,11 +82,16 @@ impl Connector {
             // Writing to a String cannot fail.
             let _ = write!(setup, "SET {key} = {value};");
         }
+        let tls = match log.connection.get_ssl_mode() {
+            SslMode::Disable => None,
+            _ => Some(MakeRustlsConnect::new(client_config(&log.tls)?)),
+        };
         Ok(Self {
             servers: servers(&log.connection),
-            tls: MakeRustlsConnect::new(client_config(&log.tls)?),
+            tls,
             setup,
-            primary: watch::Sender::new(0),
+            primary: AtomicUsize::new(0),
+            moved: Notify::new(),
             outside,
         })
     }
@@ -96,9 +105,10 @@ impl Connector {
         while let Some(answer) = asked.next().await {
             match answer {
                 Ok(connected) => {
-                    self.primary.send_if_modified(|primary| {
-                        std::mem::replace(primary, connected.server) != connected.server
-                    });
+                    let before = self.primary.swap(connected.server, Ordering::SeqCst);
+                    if before != connected.server {
+                        self.moved.notify_waiters();
+                    }
                     return Ok(connected);
                 }
                 Err(trouble) => troubles.push(trouble),
@@ -109,9 +119,13 @@ impl Connector {
 
     /// Returns once another server than this one is the primary.
     pub(super) async fn has_moved_from(&self, server: usize) {
-        let mut primary = self.primary.subscribe();
-        // The sender lives as long as this.
-        let _ = primary.wait_for(|now| *now != server).await;
+        loop {
+            let moved = self.moved.notified();
+            if self.primary.load(Ordering::SeqCst) != server {
+                return;
+            }
+            moved.await;
+        }
     }
 
     async fn connect_to(
@@ -120,22 +134,17 @@ impl Connector {
         heard: Option<&Arc<Notify>>,
     ) -> Result<Connected, Trouble> {
         let connect = async {
-            let client = match &self.outside {
-                None => {
-                    let connected = self.servers[server].connect(self.tls.clone()).await;
-                    let (client, connection) = connected.map_err(|error| cause::trouble(&error))?;
-                    tokio::spawn(listen(connection, heard.cloned()));
-                    client
-                }
-                Some(outside) => {
+            let config = &self.servers[server];
+            let heard_of = heard.cloned();
+            let client = match (&self.outside, &self.tls) {
+                (Some(outside), _) => {
                     let stream = outside.dial(server).await;
                     let stream = stream.map_err(|error| Trouble::silent(&error.to_string()))?;
-                    let connected = self.servers[server].connect_raw(stream, NoTls).await;
-                    let (client, connection) = connected.map_err(|error| cause::trouble(&error))?;
-                    tokio::spawn(listen(connection, heard.cloned()));
-                    client
+                    listening(config.connect_raw(stream, NoTls).await, heard_of)
                 }
-            };
+                (None, Some(tls)) => listening(config.connect(tls.clone()).await, heard_of),
+                (None, None) => listening(config.connect(NoTls).await, heard_of),
+            }?;
             let set_up = async {
             client.batch_execute(&self.setup).await?;
             if let Some(heard) = heard {
@@ -164,18 +173,25 @@ impl Connector {
     }
 }
 
-/// Tells `heard` of the notifications of a connection, until it breaks.
-async fn listen<S, T>(mut connection: Connection<S, T>, heard: Option<Arc<Notify>>)
+/// Has a connection tell `heard` of its notifications, until it breaks.
+fn listening<S, T>(
+    connected: Result<(Client, Connection<S, T>), tokio_postgres::Error>,
+    heard: Option<Arc<Notify>>,
+) -> Result<Client, Trouble>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
-    T: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // An error also reaches whoever waits for an answer.
-    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let (AsyncMessage::Notification(_), Some(heard)) = (message, &heard) {
-            heard.notify_one();
+    let (client, mut connection) = connected.map_err(|error| cause::trouble(&error))?;
+    tokio::spawn(async move {
+        // An error also reaches whoever waits for an answer.
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let (AsyncMessage::Notification(_), Some(heard)) = (message, &heard) {
+                heard.notify_one();
+            }
         }
-    }
+    });
+    Ok(client)
 }
 
 /// Returns a configuration for each host of the log.
