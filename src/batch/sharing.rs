@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Batches;
 use crate::batch::fleet::{Fleet, OwnedGuards, RELEASE_EVERY};
-use crate::batch::log::Log;
 use crate::batch::ids::Ids;
-use crate::batch::run::{Coordinator, WallClock};
+use crate::batch::log::Log;
 use crate::batch::run::guarding::{CoordinatorTables, Sharing};
+use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::metrics;
 

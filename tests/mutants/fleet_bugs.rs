@@ -5,6 +5,11 @@ use super::batch_bugs::Bug;
 const FLEET: &[&str] = &["--test", "gateway", "fleet::"];
 const AWAY: &[&str] = &["--test", "gateway", "in_postgres::"];
 
+const SIMULATED: &[&str] = &[
+    "--test",
+    "simulation",
+    "every_seed_of_three_gateways_keeps_the_promises",
+];
 const OWNED: &[&str] = &["--lib", "owne"];
 
 pub const FLEET_BUGS: &[Bug] = &[
@@ -13,7 +18,7 @@ pub const FLEET_BUGS: &[Bug] = &[
         file: "src/batch/fleet/guarded.rs",
         right: "        (!is_guarded).then_some(place)",
         wrong: "        (!is_guarded || self.len() > 0).then_some(place)",
-        checkers: &[FLEET],
+        checkers: &[SIMULATED, FLEET],
     },
     Bug {
         name: "a list streams on while another gateway runs a batch on its table",
@@ -34,7 +39,7 @@ pub const FLEET_BUGS: &[Bug] = &[
         file: "src/batch/fleet/lease.rs",
         right: "        self.began.elapsed() < Duration::from_nanos(end)",
         wrong: "        end > 0",
-        checkers: &[AWAY],
+        checkers: &[SIMULATED, AWAY],
     },
     Bug {
         name: "the answer of another process at the owner's address is the owner's",
@@ -48,14 +53,14 @@ pub const FLEET_BUGS: &[Bug] = &[
         file: "src/batch/log/postgres/member.rs",
         right: "        deadline.set(left);",
         wrong: "        let _ = (deadline, left);",
-        checkers: &[FLEET],
+        checkers: &[SIMULATED, FLEET],
     },
     Bug {
         name: "a batch that is passed on has no key",
         file: "src/layer/share/pass_on.rs",
         right: "    if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {",
         wrong: "    if is_batch && request.headers().len() > 1000 {",
-        checkers: &[FLEET],
+        checkers: &[SIMULATED, FLEET],
     },
     Bug {
         name: "operators see the batches of their own gateway only",
@@ -84,5 +89,75 @@ pub const FLEET_BUGS: &[Bug] = &[
         right: "            *silent += since.min(interval.saturating_mul(2));",
         wrong: "            *silent += since;",
         checkers: &[OWNED],
+    },
+    Bug {
+        name: "a guard is acknowledged while requests that came before it are under way",
+        file: "src/batch/log/postgres/keeper.rs",
+        right: "                                if fleet.drain(&guard).await {",
+        wrong: "                                if fleet.guarded().len() > 9999 && fleet.drain(&guard).await {",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "the owner serves before it has recovered the batches of the last one",
+        file: "src/batch/fleet.rs",
+        right: "        self.becomes(Role::Recovering);",
+        wrong: "        self.becomes(Role::Owner);",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "the tables of recovered batches are not guarded",
+        file: "src/batch/run/guarding.rs",
+        right: "            let strays = guards.replace(tables.collect(), &known).await?;",
+        wrong: "            let strays = guards.replace(tables.take(0).collect(), &known).await?;",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a batch begins before its tables are guarded",
+        file: "src/batch/fleet/owned.rs",
+        right: "            if claim.missing.is_empty() {",
+        wrong: "            if claim.missing.len() < 9999 {",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a gateway that was taken for dead shows what it was reading",
+        file: "src/batch/fleet/passage.rs",
+        right: "        if is_same && self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unavailable(UNKNOWING))",
+        wrong: "        if is_same || self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unavailable(UNKNOWING))",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a read that a guard gave up is shown",
+        file: "src/batch/fleet/passage.rs",
+        right: "        if self.place.as_ref().is_some_and(Place::is_doomed) {",
+        wrong: "        if self.place.as_ref().is_some_and(|place| place.is_doomed() && false) {",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "the owner sends requests of batches after its lease",
+        file: "src/batch/fleet.rs",
+        right: "        while !self.lease.may_send() {",
+        wrong: "        while !self.lease.may_send() && false {",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a change without an answer is not told with the acknowledgement",
+        file: "src/batch/run/guarding.rs",
+        right: "                    return coordinator.visibility.has_strays(&table);",
+        wrong: "                    return coordinator.visibility.has_strays(&table) && false;",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a write that is tried again has the number of the try before",
+        file: "src/batch/log/postgres/writer.rs",
+        right: "        self.tries += 1;",
+        wrong: "        self.tries = self.tries.max(1);",
+        checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "a request that may have been carried out is passed on again whatever it is",
+        file: "src/layer/share/pass_on.rs",
+        right: "(kept.is_some() && repeats, words)",
+        wrong: "(kept.is_some() && (repeats || operation.is_some()), words)",
+        checkers: &[SIMULATED],
     },
 ];

@@ -21,6 +21,10 @@ mod postgres;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]
 mod random;
+mod simulated;
+#[path = "../support/simulated_postgres.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
+mod simulated_postgres;
 #[path = "../support/test_ca.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]
 mod test_ca;

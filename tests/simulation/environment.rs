@@ -194,7 +194,11 @@ impl World {
     }
 
     /// Stops a process for some time. The kernel ends it if it does not put its deadline off.
-    pub fn stop_for(self: &Arc<Self>, generation: u64, lasts: Duration) -> impl Future<Output = ()> + use<> {
+    pub fn stop_for(
+        self: &Arc<Self>,
+        generation: u64,
+        lasts: Duration,
+    ) -> impl Future<Output = ()> + use<> {
         let world = Arc::clone(self);
         let thaws = Instant::now() + lasts;
         let dies = {

@@ -65,11 +65,17 @@ impl World {
 
     /// The number of gateways.
     pub fn gateways(&self) -> usize {
-        self.scenario.fleet.as_ref().map_or(1, |plan| plan.paces.len())
+        self.scenario
+            .fleet
+            .as_ref()
+            .map_or(1, |plan| plan.paces.len())
     }
 
     pub fn plan(&self) -> &FleetPlan {
-        self.scenario.fleet.as_ref().expect("gateways that share a log")
+        self.scenario
+            .fleet
+            .as_ref()
+            .expect("gateways that share a log")
     }
 }
 
@@ -131,39 +137,39 @@ impl World {
     async fn happen(&self, trouble: Trouble) {
         let world = self;
         match trouble {
-        Trouble::CutStore { gateway, lasts } => {
-            let inner = &mut *world.lock();
-            inner.history.counts.add("cuts", 1);
-            inner.troubles.store.insert(gateway, Instant::now() + lasts);
+            Trouble::CutStore { gateway, lasts } => {
+                let inner = &mut *world.lock();
+                inner.history.counts.add("cuts", 1);
+                inner.troubles.store.insert(gateway, Instant::now() + lasts);
+            }
+            Trouble::CutPeers {
+                gateways: (one, other),
+                lasts,
+            } => {
+                let inner = &mut *world.lock();
+                inner.history.counts.add("cuts", 1);
+                let until = Instant::now() + lasts;
+                inner.troubles.peers.insert(pair(one, other), until);
+            }
+            Trouble::Restart { lasts } => {
+                let Some(server) = world.crash_store() else {
+                    return;
+                };
+                sleep(lasts).await;
+                world.start_store(server);
+            }
+            Trouble::FailOver { hangs } => {
+                let Some(server) = world.hang_store() else {
+                    return;
+                };
+                sleep(hangs).await;
+                world.promote_other(server);
+                sleep(hangs).await;
+                world.end_hang(server);
+            }
+            // These happen to processes.
+            Trouble::Kill { .. } | Trouble::End { .. } | Trouble::Stop { .. } => {}
         }
-        Trouble::CutPeers {
-            gateways: (one, other),
-            lasts,
-        } => {
-            let inner = &mut *world.lock();
-            inner.history.counts.add("cuts", 1);
-            let until = Instant::now() + lasts;
-            inner.troubles.peers.insert(pair(one, other), until);
-        }
-        Trouble::Restart { lasts } => {
-            let Some(server) = world.crash_store() else {
-                return;
-            };
-            sleep(lasts).await;
-            world.start_store(server);
-        }
-        Trouble::FailOver { hangs } => {
-            let Some(server) = world.hang_store() else {
-                return;
-            };
-            sleep(hangs).await;
-            world.promote_other(server);
-            sleep(hangs).await;
-            world.end_hang(server);
-        }
-        // These happen to processes.
-        Trouble::Kill { .. } | Trouble::End { .. } | Trouble::Stop { .. } => {}
-    }
     }
 }
 
@@ -181,7 +187,11 @@ async fn end(front: &Arc<Front>, gateway: usize) {
             ..running
         }),
     );
-    world.lock().history.counts.add("gateways ended in order", 1);
+    world
+        .lock()
+        .history
+        .counts
+        .add("gateways ended in order", 1);
     // A batch that waits for a failing catalog is left to the next owner.
     let _ = timeout(DRAINS, batches.at_rest()).await;
     world.if_alive(life).await;

@@ -5,6 +5,9 @@
 //! seeds than the usual ones. `NSGATE_SURVEY=1` continues after the first broken promise and counts how often each
 //! breaks. `NSGATE_WITHOUT=RefusedAfter,Stale` leaves these kinds of faults out, to see which others there are.
 //!
+//! `fleet` runs three gateways of the real code at once, over one simulated log (`NSGATE_FLEET_SEEDS` for other seeds than
+//! the usual ones). Clients ask any of them.
+//!
 //! The faults of the simulated world:
 //!
 //! - Requests and answers are lost, late by up to 15 minutes, doubled, or cut off.
@@ -12,6 +15,10 @@
 //!   it later. They say once that a version does not exist which does. They write long after they have looked. They
 //!   keep, change or hide entity tags, and keep or consume staged manifests.
 //! - The gateway dies at any point, and so do writes to its log.
+//! - Of several gateways each dies, ends in order, or is stopped for longer than its lease, at any point. Their leases are
+//!   measured by clocks of different rates. They are cut off from the log, or from each other.
+//! - The server of the log restarts, or hangs until its standby is promoted. Requests to it, and those that gateways pass
+//!   on, are lost, late, never answered, or carried out with the answer lost.
 //! - Clients leave at any time. Others write, let the catalog write, rename, register, drop and create tables through
 //!   the gateway all the while.
 //!
@@ -31,6 +38,7 @@
 //!   tag) may be taken for it.
 //! - A table has one name, except while it is renamed.
 //! - A log write that was acknowledged survives a crash; an unacknowledged one may survive.
+//! - A call of a function of the shared log happens at one moment. `postgres` has what a real server does with several.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -56,6 +64,7 @@ mod run;
 mod scenario;
 mod seeds;
 #[path = "../support/simulated_postgres.rs"]
+#[allow(unused_imports, reason = "other suites use more of it")]
 mod simulated_postgres;
 mod single_fault;
 mod trace;

@@ -41,15 +41,15 @@ const HAPPENS: [&str; 20] = [
 /// The seeds of an ordinary run.
 const USUAL: Range<u64> = 0..10_000;
 
-/// Returns the seeds that `NSGATE_SEEDS` asks for.
-pub fn asked_for(usual: Range<u64>) -> Range<u64> {
-    let Ok(text) = std::env::var("NSGATE_SEEDS") else {
+/// Returns the seeds that a variable of the environment asks for.
+pub fn asked_for(variable: &str, usual: Range<u64>) -> Range<u64> {
+    let Ok(text) = std::env::var(variable) else {
         return usual;
     };
     let number = |text: &str| {
         text.trim()
             .parse()
-            .expect("NSGATE_SEEDS is a count, FROM..TO or FROM..")
+            .unwrap_or_else(|_| panic!("{variable} is a count, FROM..TO or FROM.."))
     };
     match text.split_once("..") {
         None => 0..number(&text),
@@ -60,7 +60,7 @@ pub fn asked_for(usual: Range<u64>) -> Range<u64> {
 
 #[test]
 fn every_seed_keeps_the_promises() {
-    check(scenario, asked_for(USUAL), &HAPPENS);
+    check(scenario, asked_for("NSGATE_SEEDS", USUAL), &HAPPENS);
 }
 
 /// Runs the seeds, or the one that `NSGATE_SEED` names. Fails if one breaks a promise, or if something of `happens` never

@@ -33,7 +33,12 @@ struct Surroundings {
 
 impl Outside for Surroundings {
     fn dial(&self, server: usize) -> BoxFuture<'_, io::Result<Box<dyn Stream>>> {
-        Box::pin(super::store::dial(&self.world, self.gateway, self.life, server))
+        Box::pin(super::store::dial(
+            &self.world,
+            self.gateway,
+            self.life,
+            server,
+        ))
     }
 
     fn end_after(&self, left: Duration) {
@@ -99,7 +104,7 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
     };
     let inner = Gateway::new(Arc::clone(&routed), Arc::clone(&batches), &limits);
     let shared = ShareLayer::new(Some(Arc::new(sharing))).layer(inner);
-    let service = BoxCloneSyncService::new(RecognizeLayer.layer(shared));
+    let service = BoxCloneSyncService::new(RecognizeLayer::default().layer(shared));
     let running = Running {
         generation: life,
         entrance: Some(entrance(service.clone(), &fleet)),
@@ -125,7 +130,9 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
                 };
                 {
                     let inner = &mut *world.lock();
-                    world.trace(inner, || format!("g{gateway} serves the log, {taken} batches unfinished"));
+                    world.trace(inner, || {
+                        format!("g{gateway} serves the log, {taken} batches unfinished")
+                    });
                     inner.history.counts.add("batches taken over", taken as u64);
                 }
                 spawn_local(async move { batches.release_guards().await });

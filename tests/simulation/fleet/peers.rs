@@ -92,7 +92,13 @@ impl PeerWire {
         let to = (0..world.gateways()).find(|to| Some(address(*to)) == named);
         let to = to.expect("the address of a gateway");
         let (fate, there, back) = self.fate();
-        world.note(|| format!("g{} → g{to} {} {fate:?}", self.gateway, request.uri().path()));
+        world.note(|| {
+            format!(
+                "g{} → g{to} {} {fate:?}",
+                self.gateway,
+                request.uri().path()
+            )
+        });
         let apart = || world.lock().troubles.cut_apart(self.gateway, to);
         if apart().is_some() {
             let connected = timeout(CONNECT, super::while_cut(apart)).await;

@@ -11,7 +11,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use crate::environment::{Inner, World};
-use crate::simulated_postgres::{Arguments, Asked, Database, Session, Statement, notification, read};
+use crate::simulated_postgres::{
+    Arguments, Asked, Database, Session, Statement, notification, read,
+};
 
 /// The bytes of a connection that are under way at most.
 const PIPE: usize = 1 << 20;
@@ -207,7 +209,9 @@ impl Connection {
         let nominal = i64::try_from(nominal.as_millis()).expect("a short time");
         // The lease of this gateway by a clock that is right, and those of others by its own clock.
         let arguments = |statement: &Statement, given: &mut Arguments| {
-            if statement.sql.starts_with("SELECT take_2") || statement.sql.starts_with("SELECT join_2") {
+            if statement.sql.starts_with("SELECT take_2")
+                || statement.sql.starts_with("SELECT join_2")
+            {
                 given.set(4, &nominal);
             }
         };
@@ -215,7 +219,8 @@ impl Connection {
             if statement.sql.starts_with("SELECT l.format") {
                 for row in rows {
                     if let Some(lease) = &mut row[8] {
-                        let shown = i64::from_be_bytes(lease.as_slice().try_into().expect("a bigint"));
+                        let shown =
+                            i64::from_be_bytes(lease.as_slice().try_into().expect("a bigint"));
                         *lease = (shown * pace / 1000).to_be_bytes().to_vec();
                     }
                 }
@@ -223,7 +228,9 @@ impl Connection {
         };
         let inner = &mut *world.lock();
         let listened = self.session.listens;
-        let answer = self.session.answer(&mut inner.store.db, asked, arguments, rows);
+        let answer = self
+            .session
+            .answer(&mut inner.store.db, asked, arguments, rows);
         if self.session.listens && !listened {
             inner.store.listeners.push((self.number, self.out.clone()));
         }
@@ -244,7 +251,9 @@ impl Inner {
         if !is_rough || !self.random.chance(world.plan().store_faults) {
             return (Fate::Served, there, back);
         }
-        self.history.counts.add("fault: at the server of the log", 1);
+        self.history
+            .counts
+            .add("fault: at the server of the log", 1);
         let late = self.random.millis(1, LATEST);
         let fate = match self.random.below(6) {
             0 => Fate::ResetBefore,
@@ -320,13 +329,18 @@ impl World {
 
     fn primary(&self) -> Option<usize> {
         let servers = &self.lock().store.servers;
-        servers.iter().position(|server| server.state == State::Primary)
+        servers
+            .iter()
+            .position(|server| server.state == State::Primary)
     }
 
     /// Crashes the primary; `None` if there is none. Requests that were not carried out are lost.
     pub fn crash_store(&self) -> Option<usize> {
         let server = self.primary()?;
-        self.lock().history.counts.add("restarts of the log's server", 1);
+        self.lock()
+            .history
+            .counts
+            .add("restarts of the log's server", 1);
         self.set_store(server, State::Down, true);
         Some(server)
     }

@@ -34,7 +34,10 @@ pub enum Trouble {
     /// The gateway does not reach the server of the log.
     CutStore { gateway: usize, lasts: Duration },
     /// Two gateways do not reach each other.
-    CutPeers { gateways: (usize, usize), lasts: Duration },
+    CutPeers {
+        gateways: (usize, usize),
+        lasts: Duration,
+    },
     /// The server of the log crashes and starts again.
     Restart { lasts: Duration },
     /// The server of the log hangs, its standby becomes the primary, and the other one ends.
@@ -68,7 +71,13 @@ impl Scenario {
         let at_points = (0..at_points).map(|_| (random.between(10, 500), trouble(random, lease)));
         let at_points = at_points.collect();
         let is_even = random.chance(30);
-        let pace = |random: &mut Random| if is_even { 1000 } else { random.between(960, 1040) };
+        let pace = |random: &mut Random| {
+            if is_even {
+                1000
+            } else {
+                random.between(960, 1040)
+            }
+        };
         scenario.fleet = Some(FleetPlan {
             lease,
             paces: (0..GATEWAYS)
@@ -85,9 +94,8 @@ impl Scenario {
 }
 
 fn trouble(random: &mut Random, lease: Duration) -> Trouble {
-    let gateway = |random: &mut Random| {
-        usize::try_from(random.below(GATEWAYS as u64)).expect("an index")
-    };
+    let gateway =
+        |random: &mut Random| usize::try_from(random.below(GATEWAYS as u64)).expect("an index");
     let lease = u64::try_from(lease.as_millis()).expect("a short time");
     // Around the lease, where it matters most.
     let lasts = |random: &mut Random| match random.below(3) {

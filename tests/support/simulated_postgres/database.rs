@@ -71,10 +71,17 @@ impl Database {
     pub fn lines(&self, id: Uuid) -> Option<Vec<Vec<u8>>> {
         let batch = self.batches.get(&id)?;
         let resolutions = self.resolutions.get(&id).into_iter().flatten().cloned();
-        let mut lines: Vec<Vec<u8>> = [batch.intent.clone()].into_iter().chain(resolutions).collect();
+        let mut lines: Vec<Vec<u8>> = [batch.intent.clone()]
+            .into_iter()
+            .chain(resolutions)
+            .collect();
         lines.extend(batch.body.clone());
         lines.extend(self.settled(id));
-        lines.extend(batch.ended.map(|at| format!("{{\"End\":{at}}}").into_bytes()));
+        lines.extend(
+            batch
+                .ended
+                .map(|at| format!("{{\"End\":{at}}}").into_bytes()),
+        );
         Some(lines)
     }
 

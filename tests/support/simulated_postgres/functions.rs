@@ -70,7 +70,11 @@ impl Database {
             return None;
         }
         let is_alone = |one: &Instance| me.address.is_none() || one.address.is_none();
-        if self.instances.iter().any(|one| one.id != me.id && is_alone(one)) {
+        if self
+            .instances
+            .iter()
+            .any(|one| one.id != me.id && is_alone(one))
+        {
             return None;
         }
         self.owed.retain(|(_, member)| *member != me.id);
@@ -84,7 +88,8 @@ impl Database {
     }
 
     pub(super) fn join(&mut self, me: &Caller) -> Option<String> {
-        self.instances.retain(|one| !me.is_dead(one) || one.address.is_some());
+        self.instances
+            .retain(|one| !me.is_dead(one) || one.address.is_some());
         let mut alone = self.instances.iter().filter(|one| one.address.is_none());
         let alone = alone.next().map(|one| one.name.clone());
         if alone.is_none() && self.instance(me.id).is_none() {
@@ -226,7 +231,10 @@ impl Database {
         } = write;
         self.changed.push(id);
         let nth = number.and_then(|number| i32::try_from(number).ok());
-        let is_open = self.batches.get(&id).is_some_and(|batch| batch.ended.is_none());
+        let is_open = self
+            .batches
+            .get(&id)
+            .is_some_and(|batch| batch.ended.is_none());
         match &*kind {
             "i" => {
                 self.batches.entry(id).or_insert(Batch {
@@ -251,7 +259,10 @@ impl Database {
                 self.entries.entry((id, nth)).or_default().settled = line;
             }
             "s" => {
-                let entry: &mut Entry = self.entries.entry((id, nth.expect("an entry"))).or_default();
+                let entry: &mut Entry = self
+                    .entries
+                    .entry((id, nth.expect("an entry")))
+                    .or_default();
                 entry.sent = Some(fence);
             }
             "r" if is_open => {

@@ -221,7 +221,10 @@ pub fn notification() -> Vec<u8> {
 }
 
 fn count(count: usize) -> Vec<u8> {
-    u16::try_from(count).expect("a count").to_be_bytes().to_vec()
+    u16::try_from(count)
+        .expect("a count")
+        .to_be_bytes()
+        .to_vec()
 }
 
 fn message(out: &mut Vec<u8>, tag: u8, body: &[u8]) {

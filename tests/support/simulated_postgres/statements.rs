@@ -98,7 +98,10 @@ impl Arguments {
 pub fn cell(value: &(impl ToSql + Sync), oid: u32) -> Option<Vec<u8>> {
     let type_ = Type::from_oid(oid).expect("a type that is built in");
     let mut bytes = bytes::BytesMut::new();
-    match value.to_sql_checked(&type_, &mut bytes).expect("a value of its type") {
+    match value
+        .to_sql_checked(&type_, &mut bytes)
+        .expect("a value of its type")
+    {
         IsNull::Yes => None,
         IsNull::No => Some(bytes.to_vec()),
     }
@@ -167,7 +170,9 @@ pub static STATEMENTS: &[Statement] = &[
     Statement {
         sql: "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer, current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on', i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes FROM log l LEFT JOIN instance i ON true",
         parameters: &[],
-        columns: &[I32, TEXT, UUID, I32, BOOL, UUID, TEXT, I64, I64, TEXT, TEXT, TEXT, TEXT],
+        columns: &[
+            I32, TEXT, UUID, I32, BOOL, UUID, TEXT, I64, I64, TEXT, TEXT, TEXT, TEXT,
+        ],
         run: look,
     },
     Statement {
@@ -201,7 +206,12 @@ pub static STATEMENTS: &[Statement] = &[
         sql: "SELECT expire_2($1, $2, $3, $4)",
         parameters: &[UUID, I64, UUIDS, I64S],
         columns: &[UUIDS],
-        run: |db, given| one(&db.expire(given.get(1), given.get(2), &given.dead(3)), UUIDS),
+        run: |db, given| {
+            one(
+                &db.expire(given.get(1), given.get(2), &given.dead(3)),
+                UUIDS,
+            )
+        },
     },
     Statement {
         sql: "SELECT claim_2($1, $2, $3, $4, $5)",

@@ -10,10 +10,10 @@ use futures_util::future::poll_fn;
 use futures_util::stream::FuturesUnordered;
 use rustls::ClientConfig;
 use rustls_native_certs::load_native_certs;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -145,16 +145,16 @@ impl Connector {
                 (None, Some(tls)) => listening(config.connect(tls.clone()).await, heard_of),
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
-            let set_up = async {
-            client.batch_execute(&self.setup).await?;
-            if let Some(heard) = heard {
-                client.batch_execute("LISTEN nsgate").await?;
-                heard.notify_one();
+            let set_up: Result<(), tokio_postgres::Error> = async {
+                client.batch_execute(&self.setup).await?;
+                if let Some(heard) = heard {
+                    client.batch_execute("LISTEN nsgate").await?;
+                    heard.notify_one();
+                }
+                Ok(())
             }
-            Ok(())
-            };
-            let set_up = set_up.await;
-            set_up.map_err(|error: tokio_postgres::Error| cause::trouble(&error))?;
+            .await;
+            set_up.map_err(|error| cause::trouble(&error))?;
             Ok(Connected { client, server })
         };
         let made = timeout(CONNECT, connect).await;
