@@ -13,8 +13,8 @@ use crate::simulated_postgres::{
     Asked, Database, STATEMENTS, Session, Statement, notification, read,
 };
 
-const CALLS: u64 = 3000;
-const SEEDS: u64 = 4;
+const CALLS: u64 = 2000;
+const SEEDS: u64 = 2;
 const SCHEMA: &str = "simulated";
 
 /// Connects to the simulated server.
@@ -369,6 +369,6 @@ async fn the_simulated_server_answers_as_a_real_one() {
         }
         server.sql(&format!("DROP SCHEMA {SCHEMA} CASCADE"));
     }
-    assert!(met.iter().all(|times| *times > 20), "{met:?}");
+    assert!(met.iter().all(|times| *times > 10), "{met:?}");
     assert!(raised > 20, "{raised} late calls");
 }
