@@ -23,11 +23,7 @@ mod postgres;
 mod random;
 mod simulated;
 #[path = "../support/simulated_postgres.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "other suites use more of it"
-)]
+#[allow(dead_code, unused_imports, reason = "other suites use more of it")]
 mod simulated_postgres;
 #[path = "../support/test_ca.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]
