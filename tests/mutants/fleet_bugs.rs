@@ -52,7 +52,7 @@ pub const FLEET_BUGS: &[Bug] = &[
         name: "a process that was stopped beyond its lease goes on",
         file: "src/batch/log/postgres/member.rs",
         right: "        deadline.set(left);",
-        wrong: "        let _ = (deadline, left);",
+        wrong: "        let _ = (&mut deadline, left);",
         checkers: &[SIMULATED, FLEET],
     },
     Bug {

@@ -43,7 +43,7 @@ pub struct PeerClient {
 
 /// The network between gateways.
 enum Way {
-    Http(legacy::Client<HttpsConnector<HttpConnector>, Body>),
+    Http(Box<legacy::Client<HttpsConnector<HttpConnector>, Body>>),
     Simulated(Arc<dyn PeerNetwork>),
 }
 
@@ -119,7 +119,7 @@ impl PeerClient {
             .pool_idle_timeout(IDLE)
             .build(connector.enable_http1().wrap_connector(http));
         Ok(Self {
-            way: Way::Http(client),
+            way: Way::Http(Box::new(client)),
             scheme: if tls.is_some() { "https" } else { "http" },
         })
     }
