@@ -223,7 +223,7 @@ impl Choice {
             let number = i64::try_from(self.random.below(most)).unwrap();
             numbers.push(has_number.then_some(number));
             lines.push(has_line.then(|| format!("{kind}{}", said % 4).into_bytes()));
-            keys.push((kind == "i" && said % 2 == 0).then(|| format!("key {}", said % 3)));
+            keys.push((kind == "i" && said.is_multiple_of(2)).then(|| format!("key {}", said % 3)));
         }
         vec![
             Box::new(me),
