@@ -87,7 +87,7 @@ mod tests {
             found.collect()
         };
         assert_eq!(traces("describe_table"), [(0, 4), (BUCKETS - 1, 3)]);
-        assert_eq!(traces("unrecognized"), [(8, 5)]);
+        assert_eq!(traces("unrecognized"), [(9, 5)]);
         assert_eq!(all.len(), 2);
     }
 }

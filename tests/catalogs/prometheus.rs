@@ -91,8 +91,8 @@ fn prometheus_reads_the_exemplars_of_slow_failed_and_traced_requests() {
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let sampled = format!("00-{trace}-00f067aa0ba902b7-01");
     let client = gateway.client().header("traceparent", &sampled);
-    let describe = client.post("/v1/namespace/%24/describe", &json!({ "id": [] }));
-    block_on(describe).ok();
+    let body = json!({ "id": [] });
+    block_on(client.post("/v1/namespace/%24/describe", &body)).ok();
 
     let folder = TempDir::new().unwrap();
     let prometheus = scraping(gateway.admin(), &folder);
