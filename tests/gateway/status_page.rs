@@ -220,8 +220,18 @@ async fn a_refused_reload_is_the_headline_until_one_succeeds() {
     let file = world.folder().join("gateway.yaml");
     let check = format!("nsgate check --config {}", file.display());
     assert_eq!(told["findings"][0]["command"], json!(check));
-    prints(&world, 1, &["wset", &check, "NsgateReloadFailed"]).await;
-    shows(&world, "reload", &["wset", "NsgateReloadFailed"]).await;
+    prints(
+        &world,
+        1,
+        &["no backend of this name", &check, "NsgateReloadFailed"],
+    )
+    .await;
+    shows(
+        &world,
+        "reload",
+        &["no backend of this name", "NsgateReloadFailed"],
+    )
+    .await;
     world.reload(&yaml).await.ok();
     assert_eq!(status(&world).await["headline"], "ready");
 }
