@@ -14,7 +14,7 @@ pub(super) fn page(name: &str) -> Option<Page> {
     Some(Page {
         status: StatusCode::OK,
         kind: TEXT,
-        body: format!("{section}\n"),
+        body: format!("{section}\n").into(),
         headers: None,
     })
 }

@@ -39,7 +39,7 @@ pub(in crate::admin) async fn page(shown: Arc<AdminState>) -> Page {
         let report = report(&shown, batches);
         // In one line: the curves are long.
         Page {
-            body: serde_json::to_string(&report).unwrap_or_default(),
+            body: serde_json::to_string(&report).unwrap_or_default().into(),
             ..Page::json(StatusCode::OK, &Value::Null)
         }
     });

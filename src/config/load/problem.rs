@@ -52,7 +52,7 @@ pub struct Origin {
 impl Origin {
     /// Returns `file:line:column` of the value at the full key `key`, or of the nearest key above it.
     pub fn place(&self, key: &str) -> String {
-        format!("{}:{}", self.file, nearest(&self.places, key))
+        format!("{}:{}", self.file, self.places.nearest(key))
     }
 
     /// Creates a problem about the value at the full key `key`.
