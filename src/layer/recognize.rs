@@ -38,7 +38,10 @@ pub struct Recognize<S> {
 /// A path that answers 200 if the gateway is ready, else 503, to everyone. It is no route of the contract, so it is
 /// looked at only when a request has none.
 #[derive(Clone)]
-pub struct HealthPath(Arc<(Box<str>, Box<dyn Fn() -> bool + Send + Sync>)>);
+pub struct HealthPath(Arc<(Box<str>, IsReady)>);
+
+/// Tells whether the gateway is ready to serve.
+type IsReady = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl HealthPath {
     /// Returns the path. `is_ready` is called for each request to it.
