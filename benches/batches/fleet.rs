@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::house::batch;
 use crate::postgres::Postgres;
 use crate::program::{Client, Program};
-use crate::recovery::intent;
+use crate::remembered::intent;
 use crate::table::{Table, Times, millis};
 
 /// The plain requests that must not cost a transaction, over all gateways.

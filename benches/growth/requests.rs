@@ -72,7 +72,7 @@ pub async fn tokens() {
         for token in tokens.iter().chain(&tokens).chain(&tokens) {
             describe(&mut connection, "c0%24t", token).await;
         }
-        let describe = |number| ("c0%24t".to_owned(), tokens[number % size].clone());
+        let describe = |number: usize| ("c0%24t".to_owned(), tokens[number % size].clone());
         curve.add(size, describes(&program, describe).await);
     }
     curve.end(&FLAT);

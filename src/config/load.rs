@@ -48,7 +48,7 @@ pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
     own.add(&absolute);
     let read = read(path).map_err(|(place, message)| alone(&name, place, message));
     let mut loaded =
-        read.and_then(|text| from_str(&text, &name, base, &|name| std::env::var(name).ok()));
+        read.and_then(|text| from_text(text, &name, base, &|name| std::env::var(name).ok()));
     let files = match &mut loaded {
         Ok(loaded) => &mut loaded.files,
         Err(problems) => &mut problems.files,
@@ -63,6 +63,15 @@ pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
 /// Every problem of the text.
 pub fn from_str(
     text: &str,
+    file_name: &str,
+    base: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problems> {
+    from_text(text.to_owned(), file_name, base, env)
+}
+
+fn from_text(
+    text: String,
     file_name: &str,
     base: &Path,
     env: &dyn Fn(&str) -> Option<String>,
@@ -98,7 +107,7 @@ pub fn from_str(
 }
 
 fn load<'e>(
-    text: &str,
+    text: String,
     base: &'e Path,
     env: &'e dyn Fn(&str) -> Option<String>,
 ) -> (Config, Reader<'e>) {
@@ -107,7 +116,9 @@ fn load<'e>(
         *path = named::resolve(base, &*path);
     }
     let mut reader = Reader::new(base, env);
-    let tree = yaml::parse(text);
+    let tree = yaml::parse(&text);
+    // Of a long file, text and tree take more memory than the configuration, so each goes as soon as it can.
+    drop(text);
     let broken = !tree.problems.is_empty();
     for (place, message) in tree.problems {
         reader.problem(place, message);
@@ -117,7 +128,6 @@ fn load<'e>(
             let read = reader.at("", root.place, |reader| {
                 keys::read(&mut config, &root, reader)
             });
-            // With 100,000 rules it takes more memory than all else.
             drop(root);
             for (name, backend) in &mut config.backends {
                 backend.name.clone_from(name);
