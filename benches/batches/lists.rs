@@ -125,7 +125,7 @@ fn stack(held: Option<usize>) -> (Recognize<Gateway>, Arc<Batches>, tempfile::Te
         backends: vec![Arc::new(backend)],
     });
     let gateway = Gateway::new(world, Arc::clone(&batches), &limits);
-    (RecognizeLayer.layer(gateway), batches, folder)
+    (RecognizeLayer::default().layer(gateway), batches, folder)
 }
 
 /// Reads a list, and returns its length.

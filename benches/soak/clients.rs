@@ -258,7 +258,10 @@ fn table() -> String {
 }
 
 /// Tokens that are shown again and again, each of them replaced before it expires.
-pub struct Wallet(Vec<std::sync::Mutex<Option<(Arc<str>, Instant)>>>);
+pub struct Wallet(Vec<std::sync::Mutex<Option<Shown>>>);
+
+/// A token, and the time at which it was signed.
+type Shown = (Arc<str>, Instant);
 
 impl Wallet {
     pub fn new() -> Self {

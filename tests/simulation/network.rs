@@ -114,7 +114,7 @@ impl backend::Catalog for Wire {
             world.if_alive(generation).await;
             let Reply { status, body } = reply?;
             let body = if streams {
-                slow(body)
+                slow(&body)
             } else {
                 Body::full(body)
             };
@@ -130,7 +130,7 @@ impl backend::Catalog for Wire {
 }
 
 /// Returns a body that comes in pieces, some of which take as long as a part of a batch.
-fn slow(text: String) -> Body {
+fn slow(text: &str) -> Body {
     const PAUSES: [u64; 5] = [0, 1, 40, 3, 11];
     let pieces: Vec<Bytes> = text
         .as_bytes()
