@@ -8,7 +8,7 @@ use crate::config::Telemetry;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 52] = [
+const NAMES: [&str; 54] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -50,6 +50,8 @@ const NAMES: [&str; 52] = [
     "nsgate_gateways_differing",
     "nsgate_gateways_expired_total",
     "nsgate_added_duration_seconds",
+    "nsgate_audit_lines_lost_total",
+    "nsgate_audit_writable",
     "nsgate_limited_requests_total",
     "nsgate_tls_handshake_failures_total",
     "nsgate_worker_busy_seconds_total",
