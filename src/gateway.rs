@@ -193,15 +193,13 @@ impl Shared {
     }
 }
 
-/// Takes the operation and the path's identifier out of the request's context. A caller that passes the request on to
-/// code that needs the identifier puts it back.
+/// Returns the operation and the path's identifier. Both stay in the request's context: by them a breaker tells the
+/// failures of one table from those of a catalog.
 fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> {
     let learned = RequestContext::more(request.extensions_mut());
     let operation = known("operation", learned.operation)?;
-    // Most requests are forwarded to catalogs that read the identifier in the path: taking it saves a reference
-    // count.
     let id = match operation.kind() {
-        Some(_) => known("identifier", learned.identifier.take())?,
+        Some(_) => known("identifier", learned.identifier.clone())?,
         None => Identifier::root(),
     };
     Ok((operation, id))

@@ -105,7 +105,9 @@ async fn no_answer_tells_where_a_catalog_is() {
             })
             .await;
         }
-        assert!(failed >= 2, "{kind}: {failed} of them failed");
+        // A list of versions streams, however long it is.
+        let least = if kind == "too large" { 1 } else { 2 };
+        assert!(failed >= least, "{kind}: {failed} of them failed");
     }
     gate.open();
 }

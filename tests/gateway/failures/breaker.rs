@@ -58,6 +58,7 @@ async fn a_slow_table_of_one_caller_closes_the_catalog_to_nobody() {
 async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_catalog_answers() {
     let world = Setup::two()
         .backend("west", "breaker: { failures: 2, open_for: 1h }")
+        .backend("west", "health: { interval: 10ms }")
         .start()
         .await
         .seeded();
@@ -82,6 +83,7 @@ async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_
 async fn a_catalog_that_is_down_gets_at_most_ten_requests_in_a_second() {
     let world = Setup::two()
         .backend("west", "breaker: { failures: 2, open_for: 1h }")
+        .backend("west", "health: { interval: 10ms }")
         .start()
         .await
         .seeded();
