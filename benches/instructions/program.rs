@@ -16,7 +16,7 @@ use crate::message::Connection;
 
 /// The function whose call makes callgrind write the counts and begin anew; only the page of metrics
 /// calls it.
-const BOUNDARY: &str = "nsgate::metrics::Metrics::render";
+const BOUNDARY: &str = "nsgate::metrics::Metrics::render_as";
 /// The prefix of the files with the counts; the number of the boundary follows.
 const COUNTS: &str = "counts";
 

@@ -121,7 +121,10 @@ where
             return Either::Left(Either::Left(self.inner.call(request)));
         }
         match sharing.fleet.admit(subject.as_ref()) {
-            Err(refusal) => Either::Right(Either::Left(RefusedFuture::with(refusal))),
+            Err(refusal) => {
+                let refusal = pass_on::of_repeat(asked, refusal);
+                Either::Right(Either::Left(RefusedFuture::with(refusal)))
+            }
             Ok(Some(passage)) => {
                 let passage = Arc::new(passage);
                 let effect = begin(asked, &passage);

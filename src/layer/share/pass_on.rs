@@ -184,6 +184,22 @@ fn later(words: &str) -> Error {
     Error::unavailable(format!("{words}; retry later")).with_retry_after(RetryAfter::SOON)
 }
 
+/// Returns the refusal of a request that this gateway cannot serve. A batch with a key may be a repeat, and the gateway
+/// that had the batch log may have carried the first one out: the refusal must not read as the end of the batch.
+pub(super) fn of_repeat(request: &Request<Body>, refusal: Error) -> Error {
+    let operation = RequestContext::of(request.extensions()).operation;
+    let key = request.headers().get(IDEMPOTENCY_KEY);
+    match key.and_then(|key| key.to_str().ok()) {
+        Some(key) if operation.is_some_and(|of| of.lock() == Lock::Batch) => {
+            let words = format!(
+                "this gateway has lost its contact to the batch log. If this batch was sent before, it may have been carried out: send it again with `Idempotency-Key: {key}` to learn how it ended"
+            );
+            Error::unavailable(words).with_retry_after(RetryAfter::SOON)
+        }
+        _ => refusal,
+    }
+}
+
 /// Returns the error for a request that may have been carried out.
 fn unknown(words: &str, key: Option<&HeaderValue>) -> Error {
     let key = key.and_then(|key| key.to_str().ok());
