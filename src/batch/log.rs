@@ -318,8 +318,14 @@ pub type Logged<'a, T> = BoxFuture<'a, Result<T, LogError>>;
 
 /// The log. A write that returned `Ok` survives a crash.
 pub trait Log: Send + Sync + 'static {
-    /// Writes INTENT.
+    /// Writes INTENT. After [`LogError::Away`] it may be in the log until [`Log::withdrawn`] returns.
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()>;
+    /// Returns once the INTENT of a batch that was refused is not in the log, and cannot come there any more. Until
+    /// then, another process could recover the batch and take versions that were made meanwhile for its own.
+    fn withdrawn(&self, id: BatchId) -> Logged<'_, ()> {
+        let _ = id;
+        Box::pin(async { Ok(()) })
+    }
     /// Writes the decision, unless there is one. Returns the one that is in the log.
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision>;
     /// Writes an operator's decision, before it is carried out.

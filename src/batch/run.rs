@@ -110,6 +110,8 @@ pub struct BatchRun {
     /// The origin of the request that began the batch.
     origin: Origin,
     hold: Hold,
+    /// The locks of a batch that was refused while its INTENT may be in the log; `None` for all others.
+    withdrawing: Option<Hold>,
     /// True for each share whose table is unlocked.
     unlocked: Vec<bool>,
     /// The batch's place within the limits; a decided batch takes less.
@@ -279,7 +281,7 @@ impl BatchRun {
                     visibility.disclaim(line, (self.id, entry));
                 }
                 self.coordinator.open.remove(self.id);
-                return;
+                return self.withdraw().await;
             }
             if state.is_watching() {
                 self.coordinator.open.watching(self.id);
@@ -309,6 +311,15 @@ impl BatchRun {
                 else => return std::future::pending().await,
             };
             (state, effects) = step(state, event);
+        }
+    }
+
+    /// Keeps the tables locked until an INTENT that had no answer is out of the log. Another gateway that recovers the
+    /// log before would roll the batch back, and take versions of other writers for the batch's own.
+    async fn withdraw(self) {
+        if self.withdrawing.is_some() && self.coordinator.log.withdrawn(self.id).await.is_err() {
+            // The log is another's now, and so are the tables.
+            std::future::pending().await
         }
     }
 
@@ -358,6 +369,11 @@ impl BatchRun {
         match event {
             Event::RemovalLost(_) => self.removal_lost = Some(Instant::now()),
             Event::Locked => self.lap(Phase::Lock),
+            // The client is told at once; only the locks wait.
+            Event::IntentFailed(_) => {
+                let none = Hold::none(&self.coordinator.locks);
+                self.withdrawing = Some(std::mem::replace(&mut self.hold, none));
+            }
             Event::IntentDurable => {
                 self.written = true;
                 self.open();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use nsgate::batch::log::postgres::PostgresLog;
 use nsgate::batch::log::{BatchId, Log, Record, Verdict, all};
 use nsgate::batch::step::{Decision, Settled};
@@ -158,8 +159,13 @@ async fn a_batch_that_is_refused_while_the_server_is_silent_is_not_in_the_log() 
     let refused = log.intend(id, intent(Some("again"))).await;
     assert!(is_away(&refused), "{refused:?}");
     assert!(began.elapsed() < Duration::from_secs(6));
+    // The tables stay locked meanwhile: another gateway that takes the log over would find this batch.
+    let mut withdrawn = log.withdrawn(id);
+    assert!((&mut withdrawn).now_or_never().is_none());
     // What was sent into the silence arrives now, and is taken back.
     cable.open();
+    withdrawn.await.unwrap();
+    assert_eq!(server.sql("SELECT count(*) FROM silent.batch").trim(), "1");
     let after = BatchId::now_v7();
     while is_away(&log.intend(after, intent(None)).await) {}
     log.decide(before, commit()).await.unwrap();

@@ -23,6 +23,7 @@ mod reader;
 mod thread;
 mod writer;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ const PATIENCE: u32 = 6;
 pub struct PostgresLog {
     shared: Arc<Shared>,
     running: Mutex<Option<Running>>,
+    /// The INTENTs that are being taken back, until [`Log::withdrawn`] is called for them.
+    withdrawals: Mutex<HashMap<BatchId, oneshot::Receiver<()>>>,
 }
 
 /// The ways to the thread of the log.
@@ -184,6 +187,12 @@ impl PostgresLog {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn withdrawals(&self) -> MutexGuard<'_, HashMap<BatchId, oneshot::Receiver<()>>> {
+        self.withdrawals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,24 +202,30 @@ impl PostgresLog {
         queues.ok_or_else(|| self.to_error())
     }
 
-    /// Requests a write, and returns the channel of its answer.
+    /// Requests a write, and returns the channel of its answer. `gone` is for an INTENT that is taken back.
     async fn request(
         &self,
         id: BatchId,
         what: WriteKind,
+        gone: Option<oneshot::Sender<()>>,
     ) -> Result<oneshot::Receiver<Answer>, LogError> {
         let queues = self.open_queues()?;
         let (done, answer) = oneshot::channel();
         let place = usize::try_from(id.as_u128() % queues.writers.len() as u128);
         let writer = &queues.writers[place.unwrap_or_default()];
-        let sent = writer.send(Write { id, what, done }).await;
-        sent.map_err(|_| self.to_error())?;
+        let write = Write {
+            id,
+            what,
+            done,
+            gone,
+        };
+        writer.send(write).await.map_err(|_| self.to_error())?;
         Ok(answer)
     }
 
     /// Returns when the write is durable.
     async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
-        let answer = self.request(id, what).await?;
+        let answer = self.request(id, what, None).await?;
         answer.await.map_err(|_| self.to_error())
     }
 
@@ -218,13 +233,14 @@ impl PostgresLog {
         self.write(id, WriteKind::Line(line)).await.map(drop)
     }
 
-    /// Writes INTENT, or makes sure that it is not in the log.
+    /// Writes INTENT, or has it taken back.
     async fn begin(&self, id: BatchId, intent: Arc<Intent>) -> Result<(), LogError> {
         if let Some(cause) = self.shared.outage.cause(INTENT) {
             return Err(self.away(cause));
         }
         let write = WriteKind::Line(Line::Intent(intent));
-        let waited = timeout(INTENT, self.request(id, write)).await;
+        let (gone, is_gone) = oneshot::channel();
+        let waited = timeout(INTENT, self.request(id, write, Some(gone))).await;
         let Ok(answer) = waited else {
             return Err(self.away("too many writes wait for it".into()));
         };
@@ -237,6 +253,7 @@ impl PostgresLog {
         match answer.try_recv() {
             Ok(_) => Ok(()),
             Err(_) => {
+                self.withdrawals().insert(id, is_gone);
                 let cause = self.shared.outage.cause(Duration::ZERO);
                 Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
             }
@@ -286,6 +303,16 @@ impl Log for PostgresLog {
 
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(self.begin(id, intent))
+    }
+
+    fn withdrawn(&self, id: BatchId) -> Logged<'_, ()> {
+        let is_gone = self.withdrawals().remove(&id);
+        Box::pin(async move {
+            match is_gone {
+                Some(is_gone) => is_gone.await.map_err(|_| self.to_error()),
+                None => Ok(()),
+            }
+        })
     }
 
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision> {

@@ -83,6 +83,7 @@ impl BatchRun {
             caller: None,
             origin: Origin::default(),
             hold,
+            withdrawing: None,
             unlocked: vec![false; plan.shape.shares.len()],
             permit,
             // Closed until the batch is open to operators.

@@ -103,6 +103,7 @@ pub(super) async fn start(
     opened.map_err(|_| unusable("its thread ended".into()))??;
     let log = PostgresLog {
         shared,
+        withdrawals: Mutex::default(),
         running: Mutex::new(Some(Running {
             abandon,
             finish,

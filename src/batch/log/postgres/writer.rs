@@ -31,6 +31,8 @@ pub(super) struct Write {
     pub(super) id: BatchId,
     pub(super) what: WriteKind,
     pub(super) done: oneshot::Sender<Answer>,
+    /// The channel on which to say that an INTENT that nobody waited for is not in the log; `None` for other writes.
+    pub(super) gone: Option<oneshot::Sender<()>>,
 }
 
 pub(super) enum WriteKind {
@@ -264,10 +266,14 @@ impl Writer {
 
     /// Answers a durable group. An INTENT that nobody waits for any more is taken back.
     fn answer(&mut self, group: Vec<Write>, answers: &[Answer]) {
-        for (write, answer) in group.into_iter().zip(answers) {
+        for (mut write, answer) in group.into_iter().zip(answers) {
             let (id, is_intent) = (write.id, write.is_intent());
-            if write.done.send(*answer).is_err() && is_intent {
-                self.first.push(withdrawal(id));
+            let gone = write.gone.take();
+            if !is_intent {
+                say_gone(gone);
+                let _ = write.done.send(*answer);
+            } else if write.done.send(*answer).is_err() {
+                self.first.push(withdrawal(id, gone));
             }
         }
     }
@@ -277,19 +283,32 @@ impl Writer {
 fn give_up_abandoned(group: &mut Vec<Write>, is_first: bool) {
     let is_abandoned = |write: &Write| write.is_intent() && write.done.is_closed();
     if is_first {
-        return group.retain(|write| !is_abandoned(write));
+        return group.retain_mut(|write| {
+            let is_kept = !is_abandoned(write);
+            if !is_kept {
+                say_gone(write.gone.take());
+            }
+            is_kept
+        });
     }
     for write in group.iter_mut().filter(|write| is_abandoned(write)) {
-        *write = withdrawal(write.id);
+        *write = withdrawal(write.id, write.gone.take());
     }
 }
 
-fn withdrawal(id: BatchId) -> Write {
+fn withdrawal(id: BatchId, gone: Option<oneshot::Sender<()>>) -> Write {
     let (done, _) = oneshot::channel();
     Write {
         id,
         what: WriteKind::Withdraw,
         done,
+        gone,
+    }
+}
+
+fn say_gone(gone: Option<oneshot::Sender<()>>) {
+    if let Some(gone) = gone {
+        let _ = gone.send(());
     }
 }
 
