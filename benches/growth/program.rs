@@ -22,7 +22,7 @@ pub struct Program {
     folder: TempDir,
 }
 
-/// What a configuration is made of; the rest is the same everywhere.
+/// The parts of a configuration that differ between measurements.
 #[derive(Default)]
 pub struct Setup {
     /// The section `auth`; empty: everyone is let in.

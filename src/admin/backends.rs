@@ -24,7 +24,7 @@ pub struct CatalogState {
     pub up: bool,
     /// The last error; `None` if there was none.
     pub error: Option<String>,
-    /// Whether the catalog manages versions, as far as it is known.
+    /// The answer to "does the catalog manage versions?", as far as it is known.
     pub managed_versioning: String,
     /// `set` if the gateway tells it to, otherwise `keep`.
     pub managed_versioning_setting: String,

@@ -44,7 +44,7 @@ pub struct Curves {
     pub at: Vec<u64>,
     /// The requests that were answered, in one second.
     pub requests_per_second: Vec<f64>,
-    /// Those that were answered with a status from 500 up, in one second.
+    /// The requests that were answered with a status from 500 up, in one second.
     pub failed_per_second: Vec<f64>,
     /// The duration that half of the requests did not exceed, in milliseconds; `null` where there was no request.
     pub p50_ms: Vec<Option<f64>>,
@@ -65,7 +65,7 @@ pub struct Curves {
 pub struct Rates {
     /// The requests that were answered, in one second.
     pub requests_per_second: f64,
-    /// Those that were answered with a status from 500 up, in one second.
+    /// The requests that were answered with a status from 500 up, in one second.
     pub failed_per_second: f64,
 }
 

@@ -49,13 +49,13 @@ const NO_OWNER: &str =
 /// The part of this gateway in the use of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It does not take part at the moment, and knows no guards.
+    /// Takes no part at the moment, and knows no guards.
     Outside,
     /// Another gateway owns the log; `None` while nobody does.
     Follower(Option<Owner>),
-    /// It owns the log, and does not know yet what the log says.
+    /// Owns the log, and does not know yet what the log says.
     Recovering,
-    /// It owns the log, and runs batches.
+    /// Owns the log, and runs batches.
     Owner,
 }
 

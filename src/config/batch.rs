@@ -15,9 +15,9 @@ const WITHOUT_LOG: [(&str, WithoutLog); 2] =
 /// The conduct of a gateway that cannot reach its log in PostgreSQL for longer than its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutLog {
-    /// It refuses what batches can change.
+    /// Refuses what batches can change.
     Refuse,
-    /// It serves tables on which it knows no batch. It may show a part of a batch that it does not know.
+    /// Serves tables on which it knows no batch. It may show a part of a batch that it does not know.
     Serve,
 }
 

@@ -1,4 +1,5 @@
-//! With `telemetry.audit_required`: changes only while the audit log can be written, and acknowledged only once it was.
+//! The rule of `telemetry.audit_required`: a change is made only while the audit log can be written, and acknowledged only
+//! once its line is.
 //!
 //! Everything else about the audit log is done when a request is over: see [`crate::telemetry::audit`].
 

@@ -12,7 +12,7 @@ use super::Metrics;
 pub struct Totals {
     /// The requests that were answered.
     pub requests: u64,
-    /// Those that were answered with a status from 500 up.
+    /// The requests that were answered with a status from 500 up.
     pub failed: u64,
     /// The requests whose response has not ended.
     pub in_flight: u64,

@@ -200,7 +200,7 @@ impl Context {
     /// could carry the caller's token, or context that only the issuer may set, to a catalog that should not get it.
     ///
     /// # Errors
-    /// Those of [`Context::take`]; keys that differ only in case are one key.
+    /// The errors of [`Context::take`]; keys that differ only in case are one key.
     pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, ContextError> {
         let begin = key.as_bytes().get(..OF_HEADERS.len());
         if begin.is_some_and(|begin| begin.eq_ignore_ascii_case(OF_HEADERS)) {

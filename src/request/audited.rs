@@ -45,7 +45,7 @@ impl RequestRecord {
         self.changes.get().map_or(&[], |changes| changes)
     }
 
-    /// The same as [`changed`](Self::changed), to keep; `None` if nothing was noted.
+    /// Returns [`changed`](Self::changed) in a form that can be kept; `None` if nothing was noted.
     pub fn shared_changes(&self) -> Option<&Arc<[TableChange]>> {
         self.changes.get()
     }

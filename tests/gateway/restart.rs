@@ -22,7 +22,7 @@ use crate::token;
 const RESTARTS: usize = 3;
 const CLIENTS: usize = 8;
 
-/// What systemd does for a unit with sockets: holds them, starts the program, listens to its notifications.
+/// A stand-in for systemd: it holds a unit's sockets, starts the program, and listens to its notifications.
 struct ServiceManager {
     world: World,
     data: TcpListener,

@@ -15,7 +15,7 @@ use crate::cable::Cable;
 use crate::house::{abort, commit, config, held, installed, intent, is_away, open, until};
 use crate::postgres::Postgres;
 
-/// What one batch was told.
+/// The answers that one batch got.
 struct Told {
     id: BatchId,
     /// `None` if INTENT was refused.

@@ -28,7 +28,7 @@ pub enum Urgency {
     Critical,
     /// A person has to act within days.
     Warning,
-    /// Nobody has to act.
+    /// A fact to know; no action is needed.
     Notice,
 }
 

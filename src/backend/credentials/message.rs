@@ -132,7 +132,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// Where an answer went wrong, not what was there: that may be a token.
+/// Names the place of the error and not what stands there, which may be a token.
 fn misread(place: &str) -> Refusal {
     Refusal::server(format!(
         "the token server's answer cannot be parsed at `{place}`"

@@ -60,7 +60,7 @@ pub(in crate::backend) enum FailureEffect {
     /// The failures would have opened it, but one caller or one table may have caused them all, and there is no other
     /// address. True for the first of a row.
     Spared(bool),
-    /// It opened.
+    /// The breaker opened.
     Opened,
 }
 

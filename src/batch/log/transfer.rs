@@ -15,7 +15,7 @@ const AT_ONCE: usize = 256;
 /// The name of this process in a database.
 const NAME: &str = "nsgate log move";
 
-/// Where a log is.
+/// The place of a log.
 #[derive(Debug)]
 pub enum Place {
     /// A file.

@@ -36,7 +36,7 @@ pub enum FilteredPage {
 pub struct Tally {
     /// The versions of the catalog's list.
     pub listed: u64,
-    /// Those of them that are hidden.
+    /// The listed versions that are hidden.
     pub hidden: u64,
     /// The catalog's token for the next page; `None` on the last one.
     pub token: Option<String>,

@@ -84,7 +84,7 @@ pub(crate) struct Check {
     /// The form of the result
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(crate) format: CheckFormat,
-    /// The same as `--format json`
+    /// Print JSON, as `--format json` does
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }

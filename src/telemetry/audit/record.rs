@@ -47,13 +47,13 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    /// It was done.
+    /// The change was made.
     Done,
-    /// It was refused because of its caller.
+    /// The caller may not do it.
     Denied,
-    /// It was refused for another reason.
+    /// The request was refused for another reason.
     Refused,
-    /// It failed, and may have been done in part or as a whole if a catalog was involved.
+    /// The request failed. If a catalog was involved, the change may have been made in part or as a whole.
     Failed,
     /// The client left before there was an answer.
     Unanswered,

@@ -22,7 +22,7 @@ const LOOKS: u32 = 50;
 pub(super) enum End {
     /// Others took this gateway for dead; it can join again.
     Expired,
-    /// It owned the log, and another gateway has taken it over.
+    /// Another gateway has taken over the log that this one owned.
     Fenced,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the server answers, for the log of the process and for requests that need not wait.
+//! The record of outages of the server, for the log of the process and for requests that need not wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -31,7 +31,7 @@ enum Form {
 /// The list as it was last seen.
 #[derive(Default)]
 struct Watch {
-    /// What stands on the list about each batch, but for its age; `None` before the first answer.
+    /// The text of the list about each batch, without its age; `None` before the first answer.
     known: Option<BTreeMap<String, String>>,
     /// The number of batches that are not on the list.
     more: usize,
