@@ -51,13 +51,13 @@
 //! |---|---|
 //! | the life of the process, from the start to a second signal | `app.rs` |
 //! | what a reload does; which keys wait for a restart | `app/reload.rs`; `config/reload/difference.rs` |
-//! | the default of a key, or a new key | the file of its section in `config/`; it is read by `config/keys.rs`, and acts elsewhere |
+//! | any number that an operator can set (its default, its range), or a new key | the file of its section: `config/listen.rs` (also `admin`), `limits.rs` (also `context`), `auth.rs`, `backend.rs`, `mount.rs` (also `authorization`), `batch.rs`, `telemetry.rs`; what it does is elsewhere |
 //! | times of client connections | configured ones `config/limits.rs`, fixed ones (keep-alive, drain) `server/listener.rs` |
 //! | when a client's connection rests or closes | `server/connection_state.rs` |
 //! | `Expect`, chunks, upgrades of clients | `server/connection.rs`; what hyper would let pass and must not, `server/connection/request_scanner.rs` |
 //! | which requests are refused before they have a caller | `protocol/operation/recognize.rs` |
 //! | one operation: its path, lock, identifiers in bodies | `protocol/operation/table.rs` |
-//! | a rule for tokens | `auth/token/policy.rs`; how a claim is read, or becomes context, `auth/token/claims.rs` |
+//! | a rule for tokens | `auth/token/policy.rs`; how a claim is read, or becomes context, `auth/token/claims.rs`; the tolerance for clocks (`leeway`), `config/auth.rs` |
 //! | a limit of context entries | `protocol/context.rs` |
 //! | who may do what | `auth/access.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
 //! | the size or speed of request bodies | `gateway/request_body.rs` |
@@ -71,7 +71,11 @@
 //! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log.rs` |
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
-//! | when a gateway counts as dead | `batch/log/postgres/owner.rs` |
+//! | when a gateway counts as dead | `batch/log/postgres/owner.rs`; the length of the lease, `config/batch.rs` |
+//! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
+//! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |
+//! | the status page in the browser | what it says, `admin/status.rs`; tables and tiles, `admin/status/script.js`; curves, `admin/status/chart.js` |
+//! | what `nsgate` prints | the file of the command in `bin/nsgate/`; options and their help, `bin/nsgate/cli.rs` |
 //! | a request that another gateway has to serve | `layer/share/pass_on.rs`; which are passed on, `batch/fleet/passage.rs` |
 //! | a metric's name, labels or buckets | `metrics/families.rs` |
 //! | an error: its code, its `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; of admin pages, `admin/problem.rs` |

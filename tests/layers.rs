@@ -69,7 +69,7 @@ fn modules_import_only_what_stands_below_them_in_the_map() {
     assert!(upward.is_empty(), "upward imports: {upward:#?}");
 }
 
-/// Returns every file in Rust, SQL or Python below a folder, a file before the folder of its name.
+/// Returns every file in Rust, SQL, Python or JavaScript below a folder, a file before the folder of its name.
 fn listed_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -92,6 +92,7 @@ fn comment_mark(path: &Path) -> Option<&'static str> {
     match path.extension()?.to_str()? {
         "rs" => Some("//!"),
         "sql" => Some("--"),
+        "js" => Some("//"),
         "py" => Some(""),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! The pages `/batches` and `/batches/ID`: which fields of an unfinished batch are shown.
+//! The JSON of `/batches` and `/batches/ID`: which fields of an unfinished batch are shown. How the status page draws them
+//! is in `admin/status/script.js`.
 
 mod words;
 

@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `label` returns the request's
+    /// Sorts entries into shares. Refuses what `conflicts.rs` refuses. `label` returns the request's
     /// name for an entry, e.g. `operations[2]`. `atomic` returns true for a backend that makes all of its versions
     /// atomically.
     pub fn new(
@@ -48,19 +48,13 @@ impl Plan {
         conflicts::check(&entries, &label)?;
         let mut lines: BTreeMap<&TableBranch, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
-            if entry.version() == Some(0) {
-                return Err(Error::invalid(format!(
-                    "{}.version: 0 is not a version that can be created; they begin with 1",
-                    label(index)
-                )));
-            }
             lines.entry(&entry.line).or_default().push(index);
         }
         let mut shares: Vec<Vec<usize>> = lines.into_values().collect();
         for share in &mut shares {
             share.sort_by_key(|index| entries[*index].action.place());
             for pair in share.windows(2) {
-                follows(&entries, &label, pair[0], pair[1])?;
+                conflicts::follows(&entries, &label, pair[0], pair[1])?;
             }
         }
         let shape = Shape {
@@ -229,35 +223,4 @@ fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<us
             .map(|(first, _)| *first);
     }
     groups
-}
-
-/// Checks that an entry may come after another one of its table branch.
-fn follows(
-    entries: &[Entry],
-    label: impl Fn(usize) -> String,
-    one: usize,
-    next: usize,
-) -> Result<(), Error> {
-    let created = (entries[one].version(), entries[next].version());
-    let (version, after) = match created {
-        (Some(version), Some(after)) => (version, after),
-        // The first version of a table that begins with the batch is 1.
-        (None, Some(after)) => (0, after),
-        _ => return Ok(()),
-    };
-    if after == version {
-        return Err(Error::invalid(format!(
-            "{}: version {after} of this table is in {} already",
-            label(next),
-            label(one)
-        )));
-    }
-    if after != version + 1 {
-        return Err(Error::invalid(format!(
-            "{}: version {after} does not follow version {version} of {}: several versions of one table must be consecutive",
-            label(next),
-            label(one)
-        )));
-    }
-    Ok(())
 }

@@ -1,4 +1,5 @@
-//! `auth`: the issuers whose tokens are accepted, or anonymous access.
+//! `auth`: the issuers whose tokens are accepted (`audiences`, `algorithms`, `keys`, `leeway`, `require`), or anonymous
+//! access; with the defaults of these keys.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! `backends`: the connection to each catalog.
+//! `backends`: the connection to each catalog, with the default of every key, also of `pool`, `health`, `breaker` and
+//! `retry`.
 
 mod address;
 mod directory;

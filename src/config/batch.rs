@@ -1,4 +1,5 @@
-//! `batch`: the coordinated batch.
+//! `batch`: the coordinated batch (`lease`, `lock_timeout`, `prepare_timeout`, `max_entries`, `slot_cooldown`,
+//! `remember_outcomes`, `without_log`), with the defaults of these keys.
 
 use std::path::PathBuf;
 use std::time::Duration;

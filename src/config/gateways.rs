@@ -1,4 +1,4 @@
-//! `batch.gateways`: how gateways that share a batch log reach each other.
+//! `batch.gateways`: how gateways that share a batch log reach each other (`address`, `advertise`, `name`, `tls`).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

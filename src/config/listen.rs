@@ -1,4 +1,5 @@
-//! `listen` and `admin`: the two addresses, and their TLS.
+//! `listen` and `admin`: the two addresses, their TLS, `workers`, `drain_timeout`, `health_path`, and the tokens of
+//! operators; with the defaults of these keys.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `telemetry`: logs and traces.
+//! `telemetry`: `log`, `level`, `access_log`, `audit`, `otlp` and `histograms`, with the defaults of these keys.
 
 use std::path::PathBuf;
 

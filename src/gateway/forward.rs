@@ -1,4 +1,5 @@
-//! Forwards a request that one catalog owns: checks it, sends it and passes the answer back.
+//! Forwards a request that one catalog owns: checks it, sends it and passes the answer back; answers 404 for a table
+//! that a batch hides.
 //!
 //! If the mount keeps the path, the bytes of path, query and body go upstream unchanged.
 

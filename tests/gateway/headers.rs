@@ -1,4 +1,4 @@
-//! Headers of one connection stay on it, and what names the caller or the gateway's insides is the gateway's to say.
+//! Headers: those of one connection stay on it; `x-forwarded-*`, request ids and traces are the gateway's to say.
 
 use serde_json::json;
 

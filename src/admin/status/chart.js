@@ -1,4 +1,4 @@
-// ---- the curves of the last hour
+// Draws the curves of the last hour on the status page.
 
 const SVG = "http://www.w3.org/2000/svg", HEIGHT = 150, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 24, HOUR = 3600;
 

@@ -1,5 +1,5 @@
+// Turns what the gateway says into the figures of the status page: rates, quantiles, and numbers in words.
 "use strict";
-// Turns what the gateway says into figures: rates, quantiles, and numbers in words.
 
 // ---- numbers in words
 

@@ -1,4 +1,5 @@
-// Reads /status and /metrics every few seconds and draws them. Nothing that the gateway says becomes markup: all of it
+// Draws the status page from /status and /metrics: its headline, tiles, and the tables of catalogs, batches, gateways,
+// failures and callers, every few seconds. Nothing that the gateway says becomes markup: all of it
 // goes through `textContent`.
 const EVERY = 3000, PATIENCE = 8000, WINDOW = 60e3, LISTED = 12, FIRST = 10;
 const $ = (id) => document.getElementById(id);

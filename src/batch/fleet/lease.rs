@@ -1,4 +1,5 @@
-//! The lease: how long a gateway may serve what batches can change without a new heartbeat.
+//! Checks the lease: whether a gateway may still serve what batches can change without a new heartbeat. Its length is
+//! `batch.lease`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

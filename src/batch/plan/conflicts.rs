@@ -1,4 +1,5 @@
-//! Refuses changes that cannot be in one batch, because they would contradict each other.
+//! Refuses changes that cannot be in one batch: a version or a name twice, a gap between versions, changes that contradict
+//! each other.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,14 @@ type Label<'a> = &'a dyn Fn(usize) -> String;
 /// Fails with 400, code 13, and names the later of two entries that contradict each other.
 pub(super) fn check(entries: &[Entry], label: Label<'_>) -> Result<(), Error> {
     names(entries, label)?;
-    deletes(entries, label)
+    deletes(entries, label)?;
+    match entries.iter().position(|entry| entry.version() == Some(0)) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid(format!(
+            "{}.version: 0 is not a version that can be created; they begin with 1",
+            label(index)
+        ))),
+    }
 }
 
 /// Checks that a name is declared or deregistered once, that a table that is deregistered or renamed has no other
@@ -100,6 +108,37 @@ fn deletes(entries: &[Entry], label: Label<'_>) -> Result<(), Error> {
             let why = format!("version {version}, which the batch creates, would be deleted");
             return Err(contradicts(label, next, one, &why));
         }
+    }
+    Ok(())
+}
+
+/// Checks that an entry may come after another one of its table branch.
+pub(super) fn follows(
+    entries: &[Entry],
+    label: impl Fn(usize) -> String,
+    one: usize,
+    next: usize,
+) -> Result<(), Error> {
+    let created = (entries[one].version(), entries[next].version());
+    let (version, after) = match created {
+        (Some(version), Some(after)) => (version, after),
+        // The first version of a table that begins with the batch is 1.
+        (None, Some(after)) => (0, after),
+        _ => return Ok(()),
+    };
+    if after == version {
+        return Err(Error::invalid(format!(
+            "{}: version {after} of this table is in {} already",
+            label(next),
+            label(one)
+        )));
+    }
+    if after != version + 1 {
+        return Err(Error::invalid(format!(
+            "{}: version {after} does not follow version {version} of {}: several versions of one table must be consecutive",
+            label(next),
+            label(one)
+        )));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The names of tables that readers may not see.
+//! Keeps the names of tables that readers may not see; `gateway/forward.rs` answers for them.
 //!
 //! A name that a batch makes is hidden until the batch is committed. A name that it removes is hidden from then on. All
 //! names of a batch change in one step. A reader takes the [`NamesEpoch`] first, then sends its request to the catalog,

@@ -1,4 +1,5 @@
-//! The tables inside a backend.
+//! The keys inside `pool`, `health`, `breaker`, `retry`, `tls` and `oauth` of a backend, and their allowed ranges; their
+//! defaults are in `config/backend.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `properties` of a backend, whose meaning depends on the implementation.
+//! `properties` of a backend (`uri`, `header.NAME`, `root`), whose meaning depends on the implementation.
 
 use std::collections::BTreeMap;
 

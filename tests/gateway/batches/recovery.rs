@@ -1,4 +1,5 @@
-//! Kills of the gateway at every point of a batch: after the next start all of it is there, or nothing.
+//! Kills of the gateway before the decision of a batch, and while it is undone: after the next start all of it is there,
+//! or nothing. Kills after the decision are where something is left to do then: `mixed.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -104,3 +104,25 @@ async fn a_change_on_disk_is_enough_and_an_authority_that_is_gone_vouches_no_mor
         .header("content-type", "application/json");
     assert_eq!(exists(&newcomer).await, Ok(200));
 }
+
+#[tokio::test]
+async fn a_certificate_that_changes_on_disk_is_served_without_a_request_to_reload() {
+    let (before, after) = (Authority::new(), Authority::new());
+    let world = secured(&before).start().await.seeded();
+    let bearer = format!("Bearer {}", token::token(&json!({})));
+    let port = world.address().port();
+    let trusting = |authority: &Authority| {
+        Client::tls(port, authority.client(None), false).header("authorization", &bearer)
+    };
+    assert_eq!(exists(&trusting(&before)).await, Ok(200));
+    let host = after.host("localhost");
+    rotate(&world, &host, &host);
+    let served = async {
+        while exists(&trusting(&after)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let served = tokio::time::timeout(PATIENCE, served).await;
+    assert!(served.is_ok(), "{}", world.log());
+    assert!(exists(&trusting(&before)).await.is_err());
+}
