@@ -1,6 +1,7 @@
 //! Helpers that know nothing of catalogs or HTTP.
 
 pub(crate) mod single_flight;
+pub(crate) mod sleep;
 pub(crate) mod stable_hash;
 pub(crate) mod wakers;
 pub mod worker;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::Clock;
 use super::https_client::FetchedDocument;
@@ -17,6 +18,7 @@ use crate::error::BoxError;
 use crate::error::cause::Causes;
 use crate::metrics;
 use crate::util::single_flight::{Ended, Running, SingleFlight};
+use crate::util::sleep::sleep_while_owned;
 
 const NO_KEY: &str = "the key set has no key that can verify a token";
 
@@ -238,11 +240,11 @@ impl Issuer {
     }
 
     /// Fetches the keys again and again, as long as the issuer is in use elsewhere.
-    pub async fn keep_fresh(issuer: Weak<Self>) {
-        while let Some(issuer) = issuer.upgrade() {
+    pub async fn keep_fresh(object: Weak<Self>) {
+        while let Some(issuer) = object.upgrade() {
             let wait = issuer.refresh().await;
             drop(issuer);
-            tokio::time::sleep(wait).await;
+            sleep_while_owned(&object, Instant::now() + wait).await;
         }
     }
 

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::backend::transport::coarse_clock;
 use crate::backend::{Backend, Kind, Versioning};
+use crate::util::sleep::sleep_while_owned;
 
 /// The interval for a catalog of the embedding program, which is as healthy as the program.
 const OWN_INTERVAL: Duration = Duration::from_secs(60);
@@ -45,11 +46,11 @@ impl Health {
     }
 }
 
-/// Checks `backend` at its interval for as long as it exists. In between, from the second check on, finds out whether
+/// Checks a backend at its interval for as long as it exists. In between, from the second check on, finds out whether
 /// it manages versions.
-pub async fn watch(backend: Weak<Backend>) {
+pub async fn watch(object: Weak<Backend>) {
     for checks in 0_usize.. {
-        let Some(backend) = backend.upgrade() else {
+        let Some(backend) = object.upgrade() else {
             return;
         };
         let interval = check(&backend).await;
@@ -64,7 +65,7 @@ pub async fn watch(backend: Weak<Backend>) {
             let _ = timeout_at(next, backend.ask_versioning()).await;
         }
         drop(backend);
-        sleep_until(next).await;
+        sleep_while_owned(&object, next).await;
     }
 }
 
