@@ -54,8 +54,6 @@ use locks::LockError;
 use log::{BatchId, Log, LogError};
 use step::Decision;
 
-/// The longest time that a read waits for a table that is in a batch.
-const READ_WAIT: Duration = Duration::from_secs(2);
 /// The answer to a batch or a snapshot whose tables cannot be locked in time.
 const LOCKED: &str =
     "one of the tables is locked by an unfinished batch or a long operation; retry later";

@@ -57,13 +57,16 @@
 //! | `Expect`, chunks, upgrades of clients | `server/connection.rs`; what hyper would let pass and must not, `server/connection/request_scanner.rs` |
 //! | which requests are refused before they have a caller | `protocol/operation/recognize.rs` |
 //! | one operation: its path, lock, identifiers in bodies | `protocol/operation/table.rs` |
-//! | a rule for tokens | `auth/token/policy.rs`; how a claim is read, or becomes context, `auth/token/claims.rs`; the tolerance for clocks (`leeway`), `config/auth.rs` |
-//! | a limit of context entries | `protocol/context.rs` |
+//! | a rule for tokens, and which claims become context | `auth/token/policy.rs`; how a claim is read, `auth/token/claims.rs`; the tolerance for clocks (`leeway`), `config/auth.rs` |
+//! | a signature algorithm | which exist and which is the default, `config/auth.rs`; which fit a key, `auth/token/jwk.rs`; how one is verified, `auth/token/provider.rs` |
+//! | issuers' keys: when they are fetched | `auth/keys/pace.rs`; what stays in use if that fails, `auth/keys/issuer.rs` |
+//! | context: its limits, which source wins, what a client may not send | `protocol/context.rs` |
+//! | how the longest prefix is found | `protocol/prefixes.rs` |
 //! | who may do what | `auth/access.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
 //! | the size or speed of request bodies | `gateway/request_body.rs` |
 //! | identifiers in bodies, from and to the catalog's spelling | `protocol/rewrite/request.rs`, `protocol/rewrite/response.rs` |
 //! | whether a listing may lack the names of a catalog | `gateway/listing/page.rs`; how one catalog is read, `gateway/listing/read_catalog.rs` |
-//! | what is sent to a catalog again | `backend/rest/dispatch.rs`, by the verdict of `backend/endpoints/verdict.rs` |
+//! | what is sent to a catalog again, also after its `Retry-After` | `backend/rest/dispatch.rs`, by the verdict of `backend/endpoints/verdict.rs`; how often and after which wait, `backend/endpoints/retry_budget.rs` |
 //! | headers towards catalogs and clients | removed: `backend/rest/headers.rs`; added: `backend/rest/injected.rs` |
 //! | what an answer of a catalog means to a batch | creates, describes and lists `batch/participant/answers.rs`, removals `batch/participant/remove.rs` |
 //! | which creates of a batch are sent at once | `batch/step/prepare.rs`; how many to one catalog, and the pause before one is retried, `batch/run/calls.rs` |
@@ -71,11 +74,12 @@
 //! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log.rs` |
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
-//! | when a gateway counts as dead | `batch/log/postgres/owner.rs`; the length of the lease, `config/batch.rs` |
+//! | when a gateway counts as dead | `batch/log/postgres/owner.rs`; the length of the lease, `config/batch.rs`, and its bounds by other keys, `config/check.rs` |
+//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | `batch/visibility/reads.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
 //! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
 //! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |
 //! | the status page in the browser | what it says, `admin/status.rs`; tables and tiles, `admin/status/script.js`; curves, `admin/status/chart.js` |
-//! | what `nsgate` prints | the file of the command in `bin/nsgate/`; options and their help, `bin/nsgate/cli.rs` |
+//! | what `nsgate` prints | the file of the command in `bin/nsgate/`; options and their help, `bin/nsgate/cli.rs`; exit codes, `bin/nsgate/main.rs` |
 //! | a request that another gateway has to serve | `layer/share/pass_on.rs`; which are passed on, `batch/fleet/passage.rs` |
 //! | a metric's name, labels or buckets | `metrics/families.rs` |
 //! | an error: its code, its `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; of admin pages, `admin/problem.rs` |

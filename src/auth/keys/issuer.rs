@@ -1,4 +1,5 @@
-//! The keys of one issuer: finds the key for a token, and runs at most one fetch at a time.
+//! The keys of one issuer: finds the key for a token, runs at most one fetch at a time, and keeps the known keys in use,
+//! without a limit of time, while fetches fail.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A public key that verifies signatures: which algorithms fit it, and whether its issuer has retired it.
+//! A public key of an issuer: verifies a signature with the algorithms that `jwk.rs` found for it, and is retired once
+//! its issuer publishes it no more.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

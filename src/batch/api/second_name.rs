@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use percent_encoding::percent_decode_str;
 
 use super::operation_of;
+use super::table_lock::READ_WAIT;
 use crate::backend::Backend;
 use crate::batch::log::Action;
 use crate::batch::participant;
@@ -14,7 +15,7 @@ use crate::batch::participant::{CallerContext, same_place};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::names::RenamedLocation;
-use crate::batch::{BatchCall, Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
+use crate::batch::{BatchCall, Batches, Caller, TableBranch, TableKey, busy};
 use crate::error::Error;
 
 /// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.

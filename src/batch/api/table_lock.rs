@@ -2,6 +2,7 @@
 //! the requests ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,11 +13,14 @@ use crate::batch::participant;
 use crate::batch::participant::CallerContext;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::{Forbidden, TableBranch};
-use crate::batch::{Batches, READ_WAIT, busy, locked, unwritten};
+use crate::batch::{Batches, busy, locked, unwritten};
 use crate::error::Error;
 use crate::error::facts::ErrorFacts;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
+
+/// The longest time that a read waits for a table that is in a batch.
+pub(in crate::batch) const READ_WAIT: Duration = Duration::from_secs(2);
 
 impl Batches {
     /// Locks a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes

@@ -20,7 +20,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::backend::Backend;
-use crate::batch::{Batches, READ_WAIT, TableBranch, TableKey, busy};
+use crate::batch::api::table_lock::READ_WAIT;
+use crate::batch::{Batches, TableBranch, TableKey, busy};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;

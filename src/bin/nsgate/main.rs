@@ -1,4 +1,4 @@
-//! The program: arguments, configuration, run. No other code ends the process.
+//! The program: arguments, configuration, run, and the exit code of every command. No other code ends the process.
 
 mod batches;
 mod check;
