@@ -21,11 +21,12 @@ use crate::scenario::{FleetPlan, Trouble};
 /// The longest time for which a gateway that ends waits for its batches.
 const DRAINS: Duration = Duration::from_secs(10);
 
-/// The networks that are cut, and until when.
+/// The networks that are cut, and until when; and when the last trouble so far is over.
 #[derive(Default)]
 pub struct Troubles {
     store: BTreeMap<usize, Instant>,
     peers: BTreeMap<(usize, usize), Instant>,
+    over: Option<Instant>,
 }
 
 impl Troubles {
@@ -47,9 +48,25 @@ fn pair(one: usize, other: usize) -> (usize, usize) {
 }
 
 impl World {
+    /// Waits until no gateway is stopped any more, and no network or server is away.
+    pub async fn trouble_is_over(&self) {
+        while_cut(|| {
+            let over = self.lock().troubles.over;
+            over.filter(|over| *over > Instant::now())
+        })
+        .await;
+    }
+
+    fn is_in_trouble(&self, trouble: Trouble) {
+        let until = Instant::now() + trouble.lasts();
+        let over = &mut self.lock().troubles.over;
+        *over = (*over).max(Some(until));
+    }
+
     /// Has something happen at this point to the gateway that is at work.
     pub fn troubled(self: &Arc<Self>, generation: u64, trouble: Trouble) {
         self.note(|| format!("TROUBLE at this point: {trouble:?}"));
+        self.is_in_trouble(trouble);
         match trouble {
             Trouble::Kill { .. } => self.kill(generation),
             Trouble::Stop { lasts, .. } => {
@@ -115,6 +132,7 @@ async fn keep_up(front: Arc<Front>, gateway: usize) {
 async fn happen(front: &Arc<Front>, trouble: Trouble) {
     let world = &front.world;
     world.note(|| format!("TROUBLE: {trouble:?}"));
+    world.is_in_trouble(trouble);
     let life = |gateway: usize| front.running(gateway).map(|it: Running| it.generation);
     match trouble {
         Trouble::Kill { gateway } => {

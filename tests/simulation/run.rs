@@ -133,6 +133,7 @@ async fn run(
     let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
     let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
     sleep(rough_for.saturating_sub(world.elapsed())).await;
+    world.trouble_is_over().await;
     // Hazards and watches do not block the end. With `to_the_end`, only hazards may remain.
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);
@@ -154,6 +155,8 @@ async fn run(
         }
         if wrong.is_empty() {
             sleep(FREE_AGAIN).await;
+            // What happens at a point can happen late.
+            world.trouble_is_over().await;
             wrong.extend(look_again(&front, &hazards).await);
         }
         if world.scenario.to_the_end {

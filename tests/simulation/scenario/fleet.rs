@@ -44,6 +44,21 @@ pub enum Trouble {
     FailOver { hangs: Duration },
 }
 
+impl Trouble {
+    /// Returns the time until it is over.
+    pub fn lasts(self) -> Duration {
+        match self {
+            Self::Kill { .. } | Self::End { .. } => Duration::ZERO,
+            Self::Stop { lasts, .. }
+            | Self::CutStore { lasts, .. }
+            | Self::CutPeers { lasts, .. }
+            | Self::Restart { lasts } => lasts,
+            // It hangs before and after the other server is the primary.
+            Self::FailOver { hangs } => 2 * hangs,
+        }
+    }
+}
+
 /// The number of gateways.
 pub const GATEWAYS: usize = 3;
 
