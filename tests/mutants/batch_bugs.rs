@@ -20,9 +20,11 @@ const PREPARE: &str = "src/batch/step/prepare.rs";
 const SETTLE: &str = "src/batch/step/settle.rs";
 const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/run/effects.rs";
+const REQUESTS: &str = "src/batch/run/requests.rs";
 const SEEN: &str = "src/batch/run/visible.rs";
 const VISIBILITY: &str = "src/batch/visibility.rs";
-const COORDINATOR: &str = "src/batch/run.rs";
+const RUN: &str = "src/batch/run.rs";
+const COORDINATOR: &str = "src/batch/run/coordinator.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
@@ -242,14 +244,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a delete without an answer is taken for one that was answered",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
         wrong: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::Deleted(entry)",
         checkers: &[SIMULATION],
     },
     Bug {
         name: "a removal without an answer is forgotten",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
         wrong: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
         checkers: &[SIMULATION, GATEWAY],
@@ -298,7 +300,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a size is an identity beside a rival",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "let has_rival = self.intent.entries[entry].contested && !known.is_held;",
         wrong: "let has_rival = false;",
         checkers: &[SIMULATION],
@@ -312,7 +314,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a size is an identity of what was deleted",
-        file: EFFECTS,
+        file: REQUESTS,
         right: ".contested && !known.is_held;",
         wrong: ".contested && known.proof.is_none();",
         checkers: &[SIMULATION],
@@ -417,7 +419,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a group is asked for again as a whole",
-        file: COORDINATOR,
+        file: RUN,
         right: "            self.together.fall_apart(group);",
         wrong: "            let _ = group;",
         checkers: &[SIMULATION],
