@@ -21,7 +21,7 @@ const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
-    /// Others took this gateway for dead; it can join again.
+    /// The other gateways took this one for dead; it can join again.
     Expired,
     /// Another gateway has taken over the log that this one owned.
     Fenced,

@@ -24,7 +24,7 @@ const STATE: &str =
     i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes
     FROM log l LEFT JOIN instance i ON true";
 
-/// This process, as the log knows it.
+/// The process itself, as the log knows it.
 #[derive(Clone)]
 pub(super) struct Instance {
     pub(super) id: Uuid,

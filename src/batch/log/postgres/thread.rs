@@ -28,9 +28,9 @@ use crate::config::PostgresLogConfig;
 
 /// The way in which a gateway uses the log.
 pub(super) enum Use {
-    /// As its only gateway, which waits for another one up to `patience`.
+    /// The only gateway, which waits for another one up to `patience`.
     Alone { patience: Duration },
-    /// Together with others, which reach it at `address`.
+    /// One of several gateways; the others reach it at `address`.
     Shared { address: String },
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     pub(super) fleet: Arc<Fleet>,
     /// The ownership of the log; not set while another gateway has it.
     pub(super) ownership: OnceLock<Arc<Fence>>,
-    /// `None` while the log is not owned, and once it is closed.
+    /// The queues; `None` while the log is not owned, and once it is closed.
     pub(super) queues: Mutex<Option<Queues>>,
     on_failure: Mutex<Option<OnFailure>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
@@ -50,7 +50,7 @@ pub(super) struct Shared {
 /// The work of the log under way.
 pub(super) enum Work {
     Thread(std::thread::JoinHandle<()>),
-    /// In a simulation.
+    /// The task of a simulation.
     Task(JoinHandle<()>),
 }
 
