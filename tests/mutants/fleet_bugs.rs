@@ -1,6 +1,6 @@
 //! The bugs of gateways that share a batch log, in the code itself; `fleet_model/mutants.rs` has those of its model.
 
-use super::batch_bugs::Bug;
+use super::bug::Bug;
 
 const FLEET: &[&str] = &["--test", "gateway", "fleet::"];
 const AWAY: &[&str] = &["--test", "gateway", "in_postgres::"];
