@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::batches::streamed::{OpenList, shown};
-use crate::batches::{BATCH, assert_both, pair, stored, until};
+use crate::batches::{BATCH, assert_both, pair, start, stored, until};
 use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
 use crate::harness::{Setup, World};
@@ -103,9 +103,7 @@ async fn what_is_prepared_is_seen_at_no_gateway_and_then_at_all() {
         let before: Vec<u64> = (1..version).collect();
         assert_everywhere(&world, 2, &before, "before").await;
         let gate = world.catalog("east").hold("create_table_version");
-        let client = world.client_at(0);
-        let batch = pair(&world, version);
-        let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+        let batch = start(world.client_at(0), pair(&world, version));
         gate.reached(1).await;
         until("the first is prepared", || {
             stored(&world, "west").len() as u64 == version
@@ -136,10 +134,7 @@ async fn a_list_that_streams_at_another_gateway_is_cut_by_a_batch_and_delays_it_
     assert!(cut.is_err(), "{:?}", cut.map(|list| list.len()));
     // While a batch is on the table, the gateway that runs it serves the list, and knows what to leave out.
     let gate = world.catalog("east").hold("create_table_version");
-    let batch = tokio::spawn({
-        let (client, batch) = (world.client(), pair(&world, 3));
-        async move { client.post(BATCH, &batch).await }
-    });
+    let batch = start(world.client(), pair(&world, 3));
     gate.reached(1).await;
     let open = OpenList::of(&world, &follower, list, &[1, 2]).await;
     gate.open();
@@ -155,9 +150,7 @@ async fn operators_see_batches_and_gateways_at_any_of_them() {
     };
     let world = world(&server, 1).await;
     let gate = world.catalog("east").hold("create_table_version");
-    let client = world.client();
-    let batch = pair(&world, 2);
-    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    let batch = start(world.client(), pair(&world, 2));
     gate.reached(1).await;
     for admin in [world.admin(), world.admin_at(0)] {
         let listed = admin.get("/batches").await.ok().json();
@@ -339,9 +332,7 @@ async fn reads_go_on_while_a_batch_waits_for_a_long_query_at_another_gateway() {
         client.post(query, &json!({})).await
     });
     gate.reached(1).await;
-    let client = world.client();
-    let batch = pair(&world, 2);
-    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    let batch = start(world.client(), pair(&world, 2));
     until("its tables are guarded", || {
         server.sql("SELECT count(*) FROM nsgate.guard") == "2"
     })

@@ -9,9 +9,7 @@ async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_
     };
     let mut world = world(&server, 2).await;
     let gate = world.catalog("east").hold("create_table_version");
-    let client = world.client_at(0);
-    let batch = pair(&world, 2);
-    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    let batch = start(world.client_at(0), pair(&world, 2));
     gate.reached(1).await;
     until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
     world.kill();
@@ -142,9 +140,7 @@ async fn an_owner_that_restarts_at_its_address_does_not_answer_for_the_one_befor
     })
     .await;
     let gate = world.catalog("east").hold("create_table_version");
-    let client = world.client_at(1);
-    let batch = pair(&world, 2);
-    let batch = tokio::spawn(async move { client.post(BATCH, &batch).await });
+    let batch = start(world.client_at(1), pair(&world, 2));
     gate.reached(1).await;
     world.configure(&own);
     world.restart().await;
