@@ -71,10 +71,10 @@
 //! | what an answer of a catalog means to a batch | creates, describes and lists `batch/participant/answers.rs`, removals `batch/participant/remove.rs` |
 //! | which creates of a batch are sent at once | `batch/step/prepare.rs`; how many to one catalog, and the pause before one is retried, `batch/run/calls.rs` |
 //! | what a client is told about a batch | `batch/api/answer.rs`; about a locked table, `batch/api/table_lock.rs` |
-//! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log.rs` |
+//! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log/intent.rs` and `batch/log/verdict.rs` |
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
-//! | when a gateway counts as dead | `batch/log/postgres/owner.rs`; the length of the lease, `config/batch.rs`, and its bounds by other keys, `config/check.rs` |
+//! | when a gateway counts as dead | `batch/log/postgres/observer.rs`; the length of the lease, `config/batch.rs`, and its bounds by other keys, `config/check.rs` |
 //! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | `batch/visibility/reads.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
 //! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
 //! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |

@@ -1,19 +1,19 @@
-//! The record of one request and its response, and the observers of its end.
+//! The record of one request and its response.
 //!
 //! The outermost layer creates one record for each request; the other layers find it in
-//! [`crate::request::context::RequestContext`]. A fact is written once, by the part that learns it. The end comes
-//! exactly once: when the response's body has ended, or when the record is dropped because no response can come any
-//! more.
+//! [`crate::request::context::RequestContext`]. A fact is written once, by the part that learns it.
 
 mod audited;
 pub mod caller;
 pub mod change;
+mod completion;
 pub mod context;
 mod head;
 pub mod origin;
 pub mod peer;
 pub mod places;
 pub mod span;
+mod timing;
 mod waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use http::{Request, StatusCode};
 
-use crate::body::{Body, End, Meter, Side};
 use crate::error::code::Code;
 use crate::error::denied_by::DeniedBy;
 use crate::metrics;
@@ -31,7 +30,9 @@ use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
 use change::TableChange;
+pub use completion::{CompletionObserver, CompletionObservers};
 pub use head::RequestHead;
+pub use timing::CatalogWait;
 use waits::WaitClock;
 
 /// The most bytes that are shown of a context entry.
@@ -87,19 +88,6 @@ pub struct RequestRecord {
     over: AtomicBool,
 }
 
-/// A wait for a catalog, which lasts until this is dropped.
-pub struct CatalogWait(Arc<RequestRecord>);
-
-/// Observes the ends of requests.
-pub trait CompletionObserver: Send + Sync {
-    /// Notes that a request is over. Called once for each.
-    fn over(&self, exchange: &RequestRecord, how: End);
-}
-
-/// The observers of every request. All requests share them, so that none is registered for each.
-#[derive(Clone, Default)]
-pub struct CompletionObservers(Arc<[Arc<dyn CompletionObserver>]>);
-
 impl RequestRecord {
     /// Returns the record of a request; creates it if there is none yet.
     pub fn of<B>(request: &mut Request<B>) -> &Arc<Self> {
@@ -140,18 +128,6 @@ impl RequestRecord {
             response_bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
         })
-    }
-
-    /// Counts the request's body as it is read.
-    pub fn observe_request(self: &Arc<Self>, body: &mut Body) {
-        if !http_body::Body::is_end_stream(body) {
-            body.meter(Side::Request, Arc::clone(self) as Arc<dyn Meter>);
-        }
-    }
-
-    /// Counts the response's body as it is sent; its end is the end of the request.
-    pub fn observe_response(self: Arc<Self>, body: &mut Body) {
-        body.meter(Side::Response, self);
     }
 
     /// Notes the operation.
@@ -200,24 +176,6 @@ impl RequestRecord {
     /// Notes the backend that has the last word on it, and counts it.
     pub fn served_by(&self, backend: &Arc<metrics::Backend>) {
         let _ = self.backend.set(Arc::clone(backend));
-    }
-
-    /// Begins a wait for a catalog, which lasts until the returned value is dropped; `None` if waits are not recorded.
-    #[must_use]
-    pub fn waiting(self: &Arc<Self>) -> Option<CatalogWait> {
-        if !self.is_observed() {
-            return None;
-        }
-        self.waits.began(self.age());
-        Some(CatalogWait(Arc::clone(self)))
-    }
-
-    /// Notes that a catalog had the request itself for this long. A request goes to one catalog at a time.
-    pub fn forwarded(&self, took: Duration) {
-        let before = self.forwarded.load(Ordering::Relaxed);
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let after = before.saturating_add(took.max(1));
-        self.forwarded.store(after, Ordering::Relaxed);
     }
 
     /// Notes the caller.
@@ -270,11 +228,6 @@ impl RequestRecord {
     /// Notes that the response was whole when it began, so that its end does not depend on the catalog.
     pub fn answered_whole(&self) {
         self.is_whole.store(true, Ordering::Relaxed);
-    }
-
-    /// Notes that the response begins now, for an observer that needs the time.
-    pub fn timed(&self) {
-        let _ = self.answered.set(self.age());
     }
 
     /// The facts from the head; `None` if no layer has read it.
@@ -348,148 +301,8 @@ impl RequestRecord {
         StatusCode::from_u16(self.status.load(Ordering::Relaxed)).ok()
     }
 
-    /// The time since its headers came in.
-    pub fn age(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    /// The age at which its response began; `None` if that was not noted.
-    pub fn timed_at(&self) -> Option<Duration> {
-        self.answered.get().copied()
-    }
-
-    /// The time spent waiting for catalogs until `age`; waits side by side count once. Zero if waits are not recorded.
-    pub fn upstream(&self, age: Duration) -> Duration {
-        self.waits.total(age)
-    }
-
-    /// The part of `age` that the gateway itself took; `None` if no catalog had the request itself, or if the response
-    /// was not whole when it began.
-    pub fn added(&self, age: Duration) -> Option<Duration> {
-        let forwarded = self.forwarded.load(Ordering::Relaxed);
-        let is_told_apart = forwarded > 0 && self.is_whole.load(Ordering::Relaxed);
-        is_told_apart.then(|| age.saturating_sub(Duration::from_nanos(forwarded)))
-    }
-
-    /// The number of bytes of the request's body that were read.
-    pub fn request_bytes(&self) -> u64 {
-        self.request_bytes.load(Ordering::Relaxed)
-    }
-
-    /// The number of bytes of the response's body that were sent.
-    pub fn response_bytes(&self) -> u64 {
-        self.response_bytes.load(Ordering::Relaxed)
-    }
-
     /// True if an observer needs more than the counters.
     pub fn is_observed(&self) -> bool {
         self.head().is_some_and(|head| head.is_observed)
-    }
-
-    fn finish(&self, how: End) {
-        // Two calls never come at once: a response's body ends once, and no reference is left when the record is
-        // dropped.
-        if self.over.load(Ordering::Relaxed) {
-            return;
-        }
-        self.over.store(true, Ordering::Relaxed);
-        for watcher in &*self.watchers.0 {
-            watcher.over(self, how);
-        }
-    }
-}
-
-impl Drop for RequestRecord {
-    fn drop(&mut self) {
-        self.finish(End::Aborted);
-    }
-}
-
-impl FromIterator<Arc<dyn CompletionObserver>> for CompletionObservers {
-    fn from_iter<W: IntoIterator<Item = Arc<dyn CompletionObserver>>>(watchers: W) -> Self {
-        Self(watchers.into_iter().collect())
-    }
-}
-
-impl CatalogWait {
-    /// Notes the status of the catalog's answer to a change.
-    pub fn settled(&self, status: StatusCode) {
-        self.0.settled(status);
-    }
-}
-
-impl Drop for CatalogWait {
-    fn drop(&mut self) {
-        self.0.waits.ended(self.0.age());
-    }
-}
-
-impl Meter for RequestRecord {
-    fn data(&self, side: Side, length: usize) {
-        let counter = match side {
-            Side::Request => &self.request_bytes,
-            Side::Response => &self.response_bytes,
-        };
-        // A body has one reader, so no count is lost between the two, and no lock is needed.
-        let before = counter.load(Ordering::Relaxed);
-        counter.store(before + length as u64, Ordering::Relaxed);
-    }
-
-    fn end(&self, side: Side, how: End) {
-        match side {
-            Side::Request => {}
-            Side::Response => self.finish(how),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Log(Mutex<Vec<(u64, u64, End)>>);
-
-    impl CompletionObserver for Log {
-        fn over(&self, exchange: &RequestRecord, how: End) {
-            let seen = (exchange.request_bytes(), exchange.response_bytes(), how);
-            self.0.lock().unwrap().push(seen);
-        }
-    }
-
-    #[tokio::test]
-    async fn every_watcher_is_told_of_the_end_once() {
-        let log = Arc::new(Log::default());
-        let both = [log.clone() as Arc<dyn CompletionObserver>, log.clone()];
-        let exchange = RequestRecord::begin(None, both.into_iter().collect());
-        let mut asked = Body::full("abc");
-        exchange.observe_request(&mut asked);
-        asked.collect_up_to(9).await.unwrap();
-        let mut answer = Body::full("defgh");
-        Arc::clone(&exchange).observe_response(&mut answer);
-        answer.collect_up_to(9).await.unwrap();
-        assert_eq!(*log.0.lock().unwrap(), [(3, 5, End::Complete); 2]);
-        drop(exchange);
-        assert_eq!(log.0.lock().unwrap().len(), 2);
-    }
-
-    #[test]
-    fn a_request_that_nobody_answers_is_over_when_it_is_dropped() {
-        let log = Arc::new(Log::default());
-        let watchers = [log.clone() as Arc<dyn CompletionObserver>]
-            .into_iter()
-            .collect();
-        let exchange = RequestRecord::begin(None, watchers);
-        let mut body = Body::full("abc");
-        exchange.observe_request(&mut body);
-        drop(exchange);
-        assert!(
-            log.0.lock().unwrap().is_empty(),
-            "its body could still be read"
-        );
-        drop(body);
-        assert_eq!(*log.0.lock().unwrap(), [(0, 0, End::Aborted)]);
     }
 }

@@ -5,6 +5,8 @@
 
 pub mod audit;
 mod level;
+#[cfg(test)]
+pub(crate) mod memory_sink;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod spans;
@@ -170,31 +172,18 @@ fn losses(lost: u64, format: LogFormat) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use std::sync::{Arc, Mutex};
     use std::time::Instant;
 
+    use super::memory_sink::MemorySink;
     use super::writer::{CHUNK, FLUSH, QUEUE};
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn a_full_queue_loses_lines_instead_of_waiting_and_says_how_many() {
         const LINE: &[u8] = b"12345678\n";
         // While the sink is held, the writer can take one chunk off the queue.
         const SENT: usize = QUEUE + CHUNK / LINE.len() + 1000;
-        let sink = Sink::default();
+        let sink = MemorySink::default();
         let held = sink.0.lock().unwrap();
         let log = Log::to(sink.clone(), LogFormat::Text);
         for _ in 0..SENT {
@@ -223,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_program_waits_no_longer_than_it_says_for_a_reader_that_is_gone() {
-        let sink = Sink::default();
+        let sink = MemorySink::default();
         let held = sink.0.lock().unwrap();
         let log = Log::to(sink.clone(), LogFormat::Text);
         for _ in 0..3 * QUEUE {

@@ -1,5 +1,7 @@
 //! Helpers that know nothing of catalogs or HTTP.
 
+#[cfg(test)]
+pub(crate) mod dice;
 pub(crate) mod single_flight;
 pub(crate) mod sleep;
 pub(crate) mod stable_hash;

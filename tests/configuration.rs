@@ -5,20 +5,21 @@
 //! operator would before you keep it.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+#[path = "configuration/explain.rs"]
+mod explain;
 #[path = "configuration/output.rs"]
 mod output;
 #[path = "configuration/schema.rs"]
 mod schema;
+#[path = "configuration/shipped.rs"]
+mod shipped;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use nsgate::config::load::{self, Loaded, Problems};
-use nsgate::config::{
-    BatchConfig, Config, ContextConfig, Implementation, Issuer, KeySource, Limits, Listen, Pool,
-    Telemetry,
-};
+use nsgate::config::{Config, Implementation, Limits, Listen};
 
 /// The environment of the broken files: one variable with a value that must never be shown, and an empty one.
 const ENVIRONMENT: [(&str, &str); 2] = [("SECRET", "hunter2"), ("EMPTY", "")];
@@ -178,42 +179,6 @@ fn whatever_is_left_of_a_file_is_answered() {
     }
 }
 
-/// Loads `config/NAME` as if every file and variable that it mentions were there.
-fn shipped(name: &str) -> Loaded {
-    let folder = tempfile::tempdir().unwrap();
-    for file in ["admin.token", "lake.secret", "jwks.json"] {
-        std::fs::write(folder.path().join(file), format!("from-{file}\n")).unwrap();
-    }
-    let named = rcgen::generate_simple_self_signed(["gateway.test".to_owned()]).unwrap();
-    for file in [
-        "server.crt",
-        "clients.pem",
-        "idp-ca.pem",
-        "lake-ca.pem",
-        "client.crt",
-    ] {
-        std::fs::write(folder.path().join(file), named.cert.pem()).unwrap();
-    }
-    for file in ["server.key", "client.key"] {
-        std::fs::write(folder.path().join(file), named.signing_key.serialize_pem()).unwrap();
-    }
-    let text = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("config")
-            .join(name),
-    )
-    .unwrap();
-    let base = folder.path().to_str().unwrap();
-    let env = |name: &str| match name {
-        "NSGATE_QUICKSTART_DIR" => Some(base.to_owned()),
-        "WAREHOUSE_URI" => Some("http://127.0.0.1:2333".to_owned()),
-        "LAKE_URI" => Some("http://127.0.0.1:2334".to_owned()),
-        "WAREHOUSE_KEY" | "WAREHOUSE_SERVICE_TOKEN" => Some(format!("from-{name}")),
-        _ => None,
-    };
-    load::from_str(&text, name, folder.path(), &env).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
 /// The keys that every configuration has.
 const SMALLEST: &str = "auth: { anonymous: true }
 backends: { a: { implementation: rest, properties: { uri: \"http://127.0.0.1:1\" } } }
@@ -232,72 +197,6 @@ fn a_rate_without_a_burst_allows_at_once_what_it_allows_in_its_time() {
             .limits;
         assert_eq!(limits.rate.unwrap().burst, burst, "{rate}");
     }
-}
-
-#[test]
-fn the_example_loads_and_shows_the_defaults() {
-    let Loaded {
-        config, warnings, ..
-    } = shipped("gateway.yaml");
-    assert_eq!(warnings, []);
-    let listen = Listen {
-        tls: None,
-        health_path: None,
-        ..config.listen
-    };
-    assert_eq!(listen, Listen::default());
-    assert_eq!(
-        config.admin.token.as_ref().unwrap().expose(),
-        "from-admin.token"
-    );
-    let rate = config.limits.rate.unwrap();
-    assert_eq!((rate.requests, rate.burst), (500, 1000));
-    let limits = Limits {
-        rate: None,
-        ..config.limits
-    };
-    assert_eq!(limits, Limits::default());
-    assert_eq!(config.context, ContextConfig::default());
-    let log = config.batch.log.clone();
-    let file = log.file().unwrap();
-    assert!(
-        file.is_absolute() && file.ends_with("data/batches.redb"),
-        "{log}"
-    );
-    assert_eq!(
-        BatchConfig {
-            log: BatchConfig::default().log,
-            ..config.batch
-        },
-        BatchConfig::default()
-    );
-    assert_eq!(
-        Telemetry {
-            access_log_context: Vec::new(),
-            ..config.telemetry
-        },
-        Telemetry::default()
-    );
-
-    let issuer = &config.auth.issuers[0];
-    let default = Issuer::new("https://idp.example", "catalog");
-    assert_eq!(
-        (&issuer.algorithms, issuer.leeway),
-        (&default.algorithms, default.leeway)
-    );
-    assert_eq!(issuer.keys.source, KeySource::Discovery);
-
-    let Implementation::Rest(rest) = &config.backends["warehouse"].implementation else {
-        panic!("rest")
-    };
-    assert_eq!(rest.pool, Pool::default());
-    assert_eq!(rest.headers[0].0, "x-api-key");
-    assert_eq!(
-        rest.service_authorization.as_ref().unwrap(),
-        "Bearer from-WAREHOUSE_SERVICE_TOKEN"
-    );
-    assert_eq!(config.mounts[0].backend_namespace, ["prod"]);
-    assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
 }
 
 #[test]
@@ -359,57 +258,6 @@ mounts: [{ namespace: [lab], backend: lab }]";
 }
 
 #[test]
-fn nothing_shown_of_a_configuration_holds_a_secret() {
-    let config = shipped("gateway.yaml").config;
-    for shown in [config.redacted().to_string(), format!("{config:?}")] {
-        for secret in ["from-admin.token", "from-lake.secret", "from-WAREHOUSE"] {
-            assert!(!shown.contains(secret), "{secret} in {shown}");
-        }
-    }
-    let shown = config.redacted();
-    assert_eq!(shown["admin"]["token"], "***");
-    assert_eq!(
-        shown["backends"]["warehouse"]["service_authorization"],
-        "***"
-    );
-    assert_eq!(
-        shown["backends"]["warehouse"]["properties"]["headers.x-api-key"],
-        "***"
-    );
-    assert_eq!(
-        shown["backends"]["warehouse"]["properties"]["uri"],
-        "http://127.0.0.1:2333/"
-    );
-}
-
-#[test]
-fn the_quickstart_loads_without_a_warning() {
-    let Loaded {
-        config, warnings, ..
-    } = shipped("../python/nsgate/demo/gateway.yaml");
-    assert_eq!(warnings, []);
-    assert_eq!(
-        config.auth.issuers[0].issuer,
-        "https://quickstart.nsgate.test"
-    );
-    assert!(
-        matches!(&config.auth.issuers[0].keys.source, KeySource::File(path) if path.ends_with("jwks.json"))
-    );
-    assert_eq!(config.mounts[1].namespace, ["research", "lake"]);
-    assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
-}
-
-#[cfg(feature = "dir")]
-#[test]
-fn the_embedded_configuration_loads() {
-    let config = shipped("embedded.yaml").config;
-    let Implementation::Dir(dir) = &config.backends["lab"].implementation else {
-        panic!("dir")
-    };
-    assert!(Path::new(&dir.properties["root"]).is_absolute());
-}
-
-#[test]
 fn the_least_configuration_is_the_defaults() {
     let text = "
 auth: { anonymous: true }
@@ -451,105 +299,4 @@ mounts: [{ namespace: [a], backend: a }, { namespace: [b], backend: b }]";
     };
     assert_eq!((rest.pool.max_idle, rest.uri.port_u16()), (7, Some(2)));
     assert_eq!(config.backends["b"].name, "b");
-}
-
-#[test]
-fn explain_says_which_rule_decides() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    let config = "
-auth: { anonymous: true }
-backends: { w: { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none } }
-mounts: [{ namespace: [prod], backend: w }, { namespace: [lab], backend: w }]
-authorization:
-  - { namespace: [prod], read: { scope: catalog.read }, write: { deny: true } }
-  - { namespace: [prod, hr], read: { claim: team, any_of: [hr, eu] }, write: { scope: w } }
-";
-    std::fs::write(&file, config).unwrap();
-    let (prod, hr) = (
-        "read: scope catalog.read, write: denied (rule [prod], gateway.yaml:6:5)",
-        "read: claim team: hr or eu, write: scope w (rule [prod, hr], gateway.yaml:7:5)",
-    );
-    for (id, expected) in [
-        ("prod", vec![("authorization", prod), ("rule below it", hr)]),
-        ("prod$t", vec![("authorization", prod)]),
-        ("prod$hr$t", vec![("authorization", hr)]),
-        (
-            "lab$t",
-            vec![("authorization", "read: denied, write: denied (no rule)")],
-        ),
-    ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
-            .args(["explain", "--config", "gateway.yaml", id])
-            .current_dir(folder.path())
-            .env_clear()
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        let of_rules: Vec<&str> = said.lines().filter(|line| line.contains("read:")).collect();
-        let expected: Vec<String> = expected
-            .iter()
-            .map(|(what, words)| format!("{what:<18}{words}"))
-            .collect();
-        assert_eq!(of_rules, expected, "{id}: {said}");
-    }
-}
-
-#[test]
-fn explain_says_where_an_identifier_goes() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("jwks.json"), "{}").unwrap();
-    let explain = |id: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
-            .args(["explain", id])
-            .env_clear()
-            .env(
-                "NSGATE_CONFIG",
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("python/nsgate/demo/gateway.yaml"),
-            )
-            .env("NSGATE_QUICKSTART_DIR", folder.path())
-            .env("WAREHOUSE_URI", "http://127.0.0.1:2333/base")
-            .env("LAKE_URI", "http://127.0.0.1:2334")
-            .output()
-            .unwrap();
-        let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
-        (output.status.code(), said.concat())
-    };
-    for (id, code, expected) in [
-        (
-            "prod$t 1",
-            0,
-            vec![
-                "[\"prod\"]",
-                "warehouse (rest",
-                "/base/v1/namespace/prod%24t%201/",
-                "/base/v1/table/prod%24t%201/",
-                "kept",
-            ],
-        ),
-        (
-            "research$lake$t",
-            0,
-            vec!["lake (rest", "/v1/table/t/", "rewritten"],
-        ),
-        ("research$lake", 0, vec!["/v1/namespace/%24/"]),
-        (
-            "research",
-            0,
-            vec!["none", "[\"research\", \"lake\"] on lake"],
-        ),
-        (
-            "research",
-            0,
-            vec!["authorization     none: every authenticated caller may read and write"],
-        ),
-        ("other", 1, vec!["no mount serves [\"other\"]"]),
-        ("prod$$t", 1, vec!["empty name"]),
-    ] {
-        let (status, said) = explain(id);
-        assert_eq!(status, Some(code), "{id}: {said}");
-        for part in expected {
-            assert!(said.contains(part), "{id}: {part} is not in {said}");
-        }
-    }
 }

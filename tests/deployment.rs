@@ -1,10 +1,14 @@
 //! The files that are shipped to run and monitor the gateway agree with it, and with each other.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[path = "deployment/configurations.rs"]
+mod configurations;
+#[path = "deployment/links.rs"]
+mod links;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use nsgate::config::Listen;
@@ -345,138 +349,4 @@ fn batch_sections(page: &str) -> Vec<String> {
     let blocks = blocks.split("```yaml\n").skip(1);
     let blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
     blocks.filter(|block| block.starts_with("batch:")).collect()
-}
-
-/// Returns a folder with every file that a shipped configuration names.
-fn secrets() -> tempfile::TempDir {
-    let secrets = tempfile::tempdir().unwrap();
-    let mut token = Command::new(env!("CARGO_BIN_EXE_nsgate"));
-    let token = token.args(["dev-token", "--dir"]).arg(secrets.path());
-    assert!(token.output().unwrap().status.success());
-    let named = rcgen::generate_simple_self_signed(["nsgate.internal".to_owned()]).unwrap();
-    let (certificate, key) = (named.cert.pem(), named.signing_key.serialize_pem());
-    for (name, content) in [
-        ("admin-token", "secret"),
-        ("warehouse-token", "secret"),
-        ("log-password", "secret"),
-        ("log.password", "secret"),
-        ("log-ca.pem", &certificate),
-        ("gateways-ca.pem", &certificate),
-        ("gateway.crt", &certificate),
-        ("gateway.key", &key),
-        ("tls.crt", &certificate),
-        ("tls.key", &key),
-    ] {
-        fs::write(secrets.path().join(name), content).unwrap();
-    }
-    secrets
-}
-
-#[test]
-fn the_configurations_that_are_shipped_pass_the_check() {
-    let secrets = secrets();
-    let mut helm = yaml("helm/nsgate/values.yaml")["config"].clone();
-    helm["auth"] = serde_json::json!({ "anonymous": true });
-    helm["backends"]["w"] =
-        serde_json::json!({ "implementation": "rest", "properties": { "uri": "http://w:1" } });
-    helm["mounts"] = serde_json::json!([{ "namespace": [], "backend": "w" }]);
-    let mut shared = helm.clone();
-    shared["batch"] = yaml("kubernetes/overlays/replicas-example/gateway.yaml")["batch"].clone();
-    let mut configs = vec![
-        ("helm/nsgate/values.yaml", helm.to_string()),
-        ("helm/nsgate/values.yaml, shared", shared.to_string()),
-    ];
-    for name in [
-        "compose/nsgate/gateway.yaml",
-        "compose/replicas/gateway.yaml",
-        "kubernetes/base/gateway.yaml",
-        "kubernetes/overlays/example/gateway.yaml",
-        "kubernetes/overlays/replicas-example/gateway.yaml",
-        "package/deb/gateway.yaml",
-    ] {
-        configs.push((name, text(name)));
-    }
-    let whole = text("package/deb/gateway.yaml");
-    let (rest, _) = whole.split_once("batch:").unwrap();
-    let shown = batch_sections("gateways.md");
-    assert_eq!(shown.len(), 2, "{shown:?}");
-    for section in shown {
-        configs.push(("gateways.md", format!("{rest}{section}")));
-    }
-    for (name, config) in configs {
-        let secret = secrets.path().to_str().unwrap();
-        let config = config.replace("/run/secrets/nsgate-tls", secret);
-        let config = config.replace("/run/secrets/nsgate", secret);
-        let config = config.replace("/var/lib/nsgate/dev", secret);
-        let file = secrets.path().join("gateway.yaml");
-        fs::write(&file, config).unwrap();
-        let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
-        check.args(["check", "--config"]).arg(&file);
-        check.envs([
-            ("NSGATE_ADMIN_TOKEN", "secret"),
-            ("NSGATE_LOG_PASSWORD", "secret"),
-            ("WAREHOUSE_URI", "http://warehouse:2333"),
-            ("POD_IP", "10.0.0.7"),
-            ("POD_NAME", "nsgate-7d9c"),
-            ("HOSTNAME", "gateway-1"),
-            ("NSGATE_HOST", "10.0.0.7"),
-        ]);
-        let output = check.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "deploy/{name}: {said}");
-    }
-}
-
-#[test]
-fn links_between_the_pages_lead_somewhere() {
-    let pages = [
-        "README.md",
-        "running.md",
-        "metrics.md",
-        "security.md",
-        "batches.md",
-        "gateways.md",
-        "catalogs.md",
-        "credentials.md",
-        "extensions.md",
-        "release.md",
-    ];
-    let slug = |heading: &str| {
-        let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
-        let slug: String = heading.to_lowercase().chars().filter(kept).collect();
-        slug.replace(' ', "-")
-    };
-    let mut followed = 0;
-    for page in pages
-        .map(|page| format!("deploy/{page}"))
-        .into_iter()
-        .chain(["README.md".to_owned()])
-    {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let from = root.join(&page);
-        let links = fs::read_to_string(&from).unwrap();
-        for link in links.split("](").skip(1) {
-            let link = link.split(')').next().unwrap();
-            if link.contains("://") {
-                continue;
-            }
-            let (file, place) = link.split_once('#').unwrap_or((link, ""));
-            let to = match file {
-                "" => from.clone(),
-                file => from.parent().unwrap().join(file),
-            };
-            assert!(to.exists(), "{page}: {link}");
-            if !place.is_empty() {
-                let text = fs::read_to_string(&to).unwrap();
-                let headings = text.lines().filter(|line| line.starts_with('#'));
-                let found = headings.map(|line| slug(line.trim_start_matches('#').trim()));
-                assert!(
-                    found.into_iter().any(|found| found == place),
-                    "{page}: {link}"
-                );
-            }
-            followed += 1;
-        }
-    }
-    assert!(followed > 5, "{followed}");
 }

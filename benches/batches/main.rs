@@ -17,11 +17,16 @@ mod memory;
 #[path = "../../tests/support/postgres.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod postgres;
+#[path = "../../tests/support/proc_status.rs"]
+mod proc_status;
 mod processor;
 mod program;
 mod rate;
 mod recovery;
 mod remembered;
+#[path = "../../tests/support/running_gateway.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod running_gateway;
 mod single;
 mod spread;
 mod start;

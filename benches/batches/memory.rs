@@ -8,6 +8,7 @@ use nsgate::config::BatchConfig;
 
 use crate::catalog::Catalog;
 use crate::house::House;
+use crate::proc_status;
 use crate::table::Table;
 
 const CLIENTS: usize = 64;
@@ -84,22 +85,15 @@ fn counted(kept: MemoryUse) -> String {
 
 /// Returns the resident memory of this process, in MiB.
 pub fn resident() -> f64 {
-    told("VmRSS:")
+    proc_status::mebibytes(std::process::id(), "VmRSS")
 }
 
 /// Returns the peak of the resident memory of this process, in MiB.
 pub fn most() -> f64 {
-    told("VmHWM:")
+    proc_status::mebibytes(std::process::id(), "VmHWM")
 }
 
 /// Resets the peak, so that earlier use does not count for [`most`].
 pub fn forget_most() {
-    std::fs::write("/proc/self/clear_refs", "5").unwrap();
-}
-
-fn told(name: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let told = status.lines().find_map(|line| line.strip_prefix(name));
-    let kibibytes = told.unwrap().trim().strip_suffix(" kB").unwrap();
-    kibibytes.parse::<f64>().unwrap() / 1024.0
+    proc_status::forget_peak(std::process::id());
 }

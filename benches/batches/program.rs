@@ -1,9 +1,7 @@
 //! The program itself, and a client with one connection.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,12 +12,14 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
+use crate::running_gateway::{self, RunningGateway};
+
 /// A running gateway; killed when it is dropped.
 pub struct Program {
     pub address: SocketAddr,
     /// The address for operators.
     pub admin: SocketAddr,
-    child: Child,
+    gateway: RunningGateway,
     _folder: TempDir,
 }
 
@@ -67,53 +67,18 @@ impl Program {
             );
         }
         std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nsgate"))
-            .args(["serve", "--config", "gateway.yaml"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut said_before = String::new();
-        let mut said_after = |mark: &str| -> SocketAddr {
-            loop {
-                if let Some((_, address)) = said_before.split_once(mark) {
-                    let address = address.lines().next().unwrap().trim();
-                    break address.split('"').next().unwrap().parse().unwrap();
-                }
-                let read = said.read_line(&mut said_before).unwrap();
-                assert!(read > 0, "the gateway did not start: {said_before}");
-            }
-        };
-        let address = said_after("nsgate listening on http://");
-        let admin = said_after("nsgate admin on http://");
-        // A full pipe would stop the program, so its log is read to the end.
-        std::thread::spawn(move || {
-            let mut buffer = [0; 1 << 16];
-            while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
-        });
+        let gateway = RunningGateway::start(&mut running_gateway::command(folder.path()));
         Self {
-            address,
-            admin,
-            child,
+            address: gateway.address,
+            admin: gateway.admin,
+            gateway,
             _folder: folder,
         }
     }
-}
 
-impl Program {
     /// Returns the id of its process.
     pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.gateway.id()
     }
 }
 

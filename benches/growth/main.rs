@@ -23,6 +23,8 @@ mod fit;
 mod forge;
 mod listing;
 mod log;
+#[path = "../../tests/support/proc_status.rs"]
+mod proc_status;
 #[path = "../batches/processor.rs"]
 #[allow(dead_code, reason = "the benchmark of batches uses more of it")]
 mod processor;
@@ -30,6 +32,9 @@ mod program;
 #[path = "../batches/remembered.rs"]
 mod remembered;
 mod requests;
+#[path = "../../tests/support/running_gateway.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod running_gateway;
 mod series;
 mod server;
 mod versions;

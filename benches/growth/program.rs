@@ -1,15 +1,14 @@
 //! The program itself in a process of its own, and what the kernel counts of it.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::processor;
+use crate::running_gateway::{self, RunningGateway};
+use crate::{proc_status, processor};
 
 /// The file of its batch log.
 pub const LOG: &str = "batches.redb";
@@ -18,7 +17,7 @@ pub const LOG: &str = "batches.redb";
 pub struct Program {
     pub address: SocketAddr,
     pub admin: SocketAddr,
-    child: Child,
+    gateway: RunningGateway,
     folder: TempDir,
 }
 
@@ -87,21 +86,11 @@ impl Program {
         for (name, content) in files.iter().chain(&[("gateway.yaml", yaml)]) {
             std::fs::write(folder.path().join(name), content).unwrap();
         }
-        let program = std::env::var("NSGATE_BIN");
-        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
-        let mut child = Command::new(program)
-            .args(["serve", "--config", "gateway.yaml"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (admin, address) = addresses(child.stderr.take().unwrap());
+        let gateway = RunningGateway::start(&mut running_gateway::command(folder.path()));
         Self {
-            address,
-            admin,
-            child,
+            address: gateway.address,
+            admin: gateway.admin,
+            gateway,
             folder,
         }
     }
@@ -112,12 +101,12 @@ impl Program {
 
     /// Returns the processor time of its threads, to the nanosecond.
     pub fn processor_time(&self) -> Duration {
-        processor::of_process(self.child.id())
+        processor::of_process(self.gateway.id())
     }
 
     /// Returns its processor time in seconds with that of threads that have ended, to ten milliseconds.
     pub fn seconds(&self) -> f64 {
-        let stat = self.file("stat");
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.gateway.id())).unwrap();
         // The fields after the name, which is in parentheses: user and system time are the 12th and 13th.
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let ticks = fields.split_whitespace().skip(11).take(2);
@@ -128,58 +117,15 @@ impl Program {
 
     /// Returns its resident memory, in MiB.
     pub fn resident(&self) -> f64 {
-        self.status("VmRSS:")
+        proc_status::mebibytes(self.gateway.id(), "VmRSS")
     }
 
     /// Returns the most that this was since the start or [`Program::forget_peak`].
     pub fn peak(&self) -> f64 {
-        self.status("VmHWM:")
+        proc_status::mebibytes(self.gateway.id(), "VmHWM")
     }
 
     pub fn forget_peak(&self) {
-        let file = format!("/proc/{}/clear_refs", self.child.id());
-        std::fs::write(file, "5").unwrap();
-    }
-
-    fn status(&self, name: &str) -> f64 {
-        let status = self.file("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kibibytes = line.unwrap().split_whitespace().next();
-        kibibytes.unwrap().parse::<f64>().unwrap() / 1024.0
-    }
-
-    fn file(&self, name: &str) -> String {
-        std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Returns the addresses for operators and for clients, as the program logs them once it serves.
-fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
-    let mut said = BufReader::new(log);
-    let (mut all, mut admin) = (String::new(), None);
-    loop {
-        let from = all.len();
-        let read = said.read_line(&mut all).unwrap();
-        assert!(read > 0, "the gateway did not start:\n{all}");
-        let find = |mark: &str| -> Option<SocketAddr> {
-            let (_, address) = all[from..].trim().split_once(mark)?;
-            address.split('"').next()?.parse().ok()
-        };
-        admin = admin.or_else(|| find("nsgate admin on http://"));
-        if let Some(address) = find("nsgate listening on http://") {
-            // A full pipe would stop the program, so its log is read to the end.
-            std::thread::spawn(move || {
-                let mut buffer = [0; 1 << 16];
-                while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
-            });
-            return (admin.unwrap(), address);
-        }
+        proc_status::forget_peak(self.gateway.id());
     }
 }

@@ -16,6 +16,9 @@ mod forge;
 mod message;
 mod program;
 mod recorded;
+#[path = "../../tests/support/running_gateway.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod running_gateway;
 
 use std::process::{Command, ExitCode, Stdio};
 

@@ -1,9 +1,8 @@
 //! The program itself under callgrind, configured as an operator would.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::case::{self, Keys};
 use crate::catalog::{self, STUCK};
 use crate::count::Count;
 use crate::message::Connection;
+use crate::running_gateway::{RunningGateway, program};
 
 /// The function whose call makes callgrind write the counts and begin anew; only the page of metrics
 /// calls it.
@@ -26,7 +26,7 @@ pub struct Program {
     near: SocketAddr,
     admin: Connection,
     boundaries: usize,
-    child: Child,
+    _gateway: RunningGateway,
     folder: TempDir,
 }
 
@@ -42,27 +42,21 @@ impl Program {
             .replace("NEAR", &near.to_string())
             .replace("FAR", &far.to_string());
         fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-        let program = std::env::var("NSGATE_BIN");
-        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
-        let mut child = Command::new("valgrind")
+        let mut command = Command::new("valgrind");
+        command
             .args(["-q", "--tool=callgrind", "--callgrind-out-file=counts"])
             .arg(format!("--dump-before={BOUNDARY}"))
-            .args([&program, "serve", "--config", "gateway.yaml"])
+            .args([&program(), "serve", "--config", "gateway.yaml"])
             .current_dir(folder.path())
             // Timed returns of memory to the system would change the counts, so freed memory is kept.
-            .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (admin, address) = addresses(child.stderr.take().unwrap());
+            .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
+        let gateway = RunningGateway::start(&mut command);
         Self {
-            address,
+            address: gateway.address,
             near,
-            admin: Connection::open(admin),
+            admin: Connection::open(gateway.admin),
             boundaries: 0,
-            child,
+            _gateway: gateway,
             folder,
         }
     }
@@ -110,37 +104,6 @@ impl Program {
                 return;
             }
             thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Returns the addresses for operators and for clients, as the program logs them once it serves.
-fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
-    let mut said = BufReader::new(log);
-    let mut all = String::new();
-    let mut admin = None;
-    loop {
-        let from = all.len();
-        let read = said.read_line(&mut all).unwrap();
-        assert!(read > 0, "the gateway did not start:\n{all}");
-        let line = all[from..].trim();
-        if let Some((_, address)) = line.split_once("nsgate admin on http://") {
-            admin = address.split('"').next().unwrap().parse().ok();
-        } else if let Some((_, address)) = line.split_once("nsgate listening on http://") {
-            // A full pipe would stop the program, so its log is read to the end.
-            thread::spawn(move || {
-                let mut buffer = [0; 1 << 16];
-                while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
-            });
-            let address = address.split('"').next().unwrap();
-            return (admin.unwrap(), address.parse().unwrap());
         }
     }
 }

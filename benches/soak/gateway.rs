@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufRead as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::issuer::{ISSUER, Issuer};
+use crate::proc_status;
+use crate::running_gateway::{self, RunningGateway};
 use crate::site::Site;
 
 /// A running gateway; killed when it is dropped.
 pub struct Gateway {
     pub address: SocketAddr,
     pub admin: SocketAddr,
-    child: Child,
+    process: RunningGateway,
     folder: TempDir,
     /// The configuration without what a reload adds.
     yaml: String,
@@ -49,22 +49,19 @@ impl Gateway {
         let folder = tempfile::tempdir().unwrap();
         let yaml = configuration(sites, issuer);
         std::fs::write(folder.path().join("gateway.yaml"), &yaml).unwrap();
-        let program = std::env::var("NSGATE_BIN");
-        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
-        let mut child = Command::new(program)
-            .args(["serve", "--config", "gateway.yaml"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let command = &mut running_gateway::command(folder.path());
+        let (process, lines) = RunningGateway::start_unread(command);
         let log = Arc::new(Mutex::new(Log::default()));
-        let (admin, address) = follow(child.stderr.take().unwrap(), &log);
+        let summary = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                summary.lock().unwrap().add(&line);
+            }
+        });
         Self {
-            address,
-            admin,
-            child,
+            address: process.address,
+            admin: process.admin,
+            process,
             folder,
             yaml,
             spare: spare.address,
@@ -73,7 +70,7 @@ impl Gateway {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Writes a configuration with one more catalog and mount, which are others each time.
@@ -89,18 +86,12 @@ impl Gateway {
     }
 
     pub fn usage(&self) -> Usage {
-        let process = PathBuf::from(format!("/proc/{}", self.id()));
-        let status = std::fs::read_to_string(process.join("status")).unwrap();
-        let field = |name: &str| -> f64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.unwrap().split_whitespace().next();
-            number.unwrap().parse().unwrap()
-        };
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
         let log = std::fs::metadata(self.folder.path().join("batches.redb"));
         Usage {
-            resident_mib: field("VmRSS:") / 1024.0,
-            files: std::fs::read_dir(process.join("fd")).unwrap().count() as f64,
-            threads: field("Threads:"),
+            resident_mib: proc_status::mebibytes(self.id(), "VmRSS"),
+            files: files.count() as f64,
+            threads: proc_status::read(self.id(), "Threads") as f64,
             batch_log_mib: log.unwrap().len() as f64 / f64::from(1 << 20),
         }
     }
@@ -108,40 +99,6 @@ impl Gateway {
     /// Calls a function with the summary of the log.
     pub fn log<T>(&self, read: impl FnOnce(&Log) -> T) -> T {
         read(&self.log.lock().unwrap())
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Reads the log for as long as the gateway runs. Returns the addresses for operators and for clients.
-fn follow(log: ChildStderr, summary: &Arc<Mutex<Log>>) -> (SocketAddr, SocketAddr) {
-    let mut lines = BufReader::new(log).lines().map_while(Result::ok);
-    let mut all = String::new();
-    let mut admin = None;
-    let address = |line: &str, mark: &str| -> Option<SocketAddr> {
-        let (_, address) = line.split_once(mark)?;
-        address.split('"').next()?.trim().parse().ok()
-    };
-    loop {
-        let Some(line) = lines.next() else {
-            panic!("the gateway did not start:\n{all}");
-        };
-        admin = admin.or_else(|| address(&line, "nsgate admin on http://"));
-        if let Some(found) = address(&line, "nsgate listening on http://") {
-            let summary = Arc::clone(summary);
-            std::thread::spawn(move || {
-                for line in lines {
-                    summary.lock().unwrap().add(&line);
-                }
-            });
-            return (admin.unwrap(), found);
-        }
-        let _ = writeln!(all, "{line}");
     }
 }
 

@@ -21,10 +21,16 @@ mod forge;
 mod gateway;
 mod issuer;
 mod options;
+#[path = "../../tests/support/proc_status.rs"]
+#[allow(dead_code, reason = "the other benches use more of it")]
+mod proc_status;
 #[path = "../batches/processor.rs"]
 #[allow(dead_code, reason = "the benchmark of batches uses more of it")]
 mod processor;
 mod report;
+#[path = "../../tests/support/running_gateway.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod running_gateway;
 mod site;
 mod tally;
 

@@ -11,7 +11,7 @@ const SHOWN: usize = 20;
 
 /// The end of one request.
 pub enum Ending {
-    /// As it should be.
+    /// The expected answer, and its time.
     Good(Duration),
     /// An error while a catalog that it needs restarts.
     Explained(String),

@@ -28,7 +28,7 @@ pub struct CatalogState {
     pub managed_versioning: String,
     /// `set` if the gateway tells it to, otherwise `keep`.
     pub managed_versioning_setting: String,
-    /// Its addresses.
+    /// The addresses of the catalog.
     pub endpoints: Vec<AddressState>,
     /// The mounts that it serves.
     pub mounts: Vec<MountState>,

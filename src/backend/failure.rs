@@ -12,10 +12,10 @@ use crate::error::{BoxError, Error};
 /// The reason why there is no answer, or none that could be read.
 #[derive(Debug)]
 pub enum Failure {
-    /// Nothing of the request reached the catalog: refused, unknown host, TLS, an open breaker. It cannot have
-    /// acted.
+    /// A request of which nothing reached the catalog: refused, unknown host, TLS, an open breaker. The catalog cannot
+    /// have acted.
     NotSent(BoxError),
-    /// No request was sent, because there is no token for this catalog. It cannot have acted.
+    /// No request, because there is no token for this catalog, which cannot have acted.
     NoToken(Refusal),
     /// The exchange broke after some of the request may have been sent. The catalog may have acted.
     Lost(BoxError),

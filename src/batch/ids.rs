@@ -10,9 +10,9 @@ use super::run::WallClock;
 /// Generates ids by the time, each higher than all before it. Recovery takes the order of ids as the order of
 /// batches, so a clock that is set back, while the gateway runs or while it is down, must not reverse it.
 pub(super) enum Ids {
-    /// By the system clock, and random.
+    /// The system clock, and random bits.
     System(Mutex<ContextV7>),
-    /// By the clock of a simulation, and counted, so that a run can be repeated.
+    /// The clock of a simulation, and a count, so that a run can be repeated.
     Simulated {
         clock: WallClock,
         /// The last time in milliseconds, and the number of ids so far.

@@ -70,7 +70,7 @@ pub struct Hidden(Vec<RangeInclusive<u64>>);
 /// The owner of a version that a batch gave up, if a create of the batch lands late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateArrival {
-    /// Only the batch: no other writer has sent a create of that version.
+    /// The batch alone: no other writer has sent a create of that version.
     Alone,
     /// Unclear: another writer's create of it was let through, and may have landed as well.
     Contested,

@@ -24,7 +24,7 @@ pub struct IsJson;
 
 /// The kind of a body's beginning.
 pub(super) enum BodyStart {
-    /// Only white space so far.
+    /// White space only, so far.
     Space,
     /// A brace at this place, and only white space after it so far.
     Brace(usize),

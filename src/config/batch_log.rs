@@ -1,4 +1,4 @@
-//! Where the batch log is: a file, or a schema in PostgreSQL.
+//! The place of the batch log: a file, or a schema in PostgreSQL.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -24,7 +24,7 @@ pub struct Gateways {
 pub struct GatewayTls {
     /// The certificate chain, leaf first, for servers and clients.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub private_key: PathBuf,
     /// The authorities of which one must have signed the certificate of each gateway.
     pub ca: PathBuf,

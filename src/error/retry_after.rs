@@ -10,9 +10,9 @@ use http::HeaderValue;
 pub struct RetryAfter(u64);
 
 impl RetryAfter {
-    /// For a place, a lock or a token that is missing: most are there again within a second.
+    /// The wait for a place, a lock or a token: most are there again within a second.
     pub const SOON: Self = Self(1);
-    /// For the keys of an issuer that could not be reached: they are fetched again in the background.
+    /// The wait for the keys of an issuer that could not be reached: they are fetched again in the background.
     pub const KEYS: Self = Self(5);
 
     /// The rest of a known time. It is rounded up to at least 1 s, because a client that comes back too early is

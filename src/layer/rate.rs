@@ -60,7 +60,7 @@ impl RateLayer {
         Self { rates, places }
     }
 
-    /// Also limits each caller to its share of `places`.
+    /// Limits, in addition, each caller to its share of `places`.
     #[must_use]
     pub fn sharing(self, places: Arc<Places>) -> Self {
         Self {

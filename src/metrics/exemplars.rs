@@ -15,7 +15,7 @@ const BUCKETS: usize = SECONDS.len() + 1;
 pub(super) struct Exemplar {
     /// The id of its trace.
     pub(super) trace: u128,
-    /// Its duration.
+    /// The duration of the request.
     pub(super) seconds: f64,
     /// The time of its end, since the epoch.
     pub(super) at: Duration,

@@ -92,7 +92,7 @@ pub struct DeregisterTable {
 pub struct RenameTable {
     /// The table, as the client spells it. Not the root.
     pub id: Identifier,
-    /// Its new name, as the client spells it.
+    /// The new name, as the client spells it.
     pub new: Identifier,
 }
 

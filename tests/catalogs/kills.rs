@@ -45,7 +45,7 @@ struct Scene {
     catalogs: [Catalog; 3],
     relays: [Relay; 3],
     gateways: Vec<Gateway>,
-    /// What the gateways share; `None` for one gateway with its log in a file.
+    /// The log that the gateways share; `None` for one gateway with its log in a file.
     fleet: Option<Fleet>,
     /// The writers and readers.
     world: Clients,

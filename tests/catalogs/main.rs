@@ -27,6 +27,8 @@ mod harness;
 mod kills;
 #[path = "../support/postgres.rs"]
 mod postgres;
+#[path = "../support/proc_status.rs"]
+mod proc_status;
 mod prometheus;
 mod readers;
 mod rename;

@@ -2,7 +2,7 @@
 
 use crate::harness::{Python, file};
 
-/// Where the package and its tests are.
+/// The folder of the package and its tests.
 const PACKAGE: &str = "../../python";
 
 #[test]

@@ -12,7 +12,7 @@ pub struct Bound {
     pub gateways: usize,
 }
 
-/// Nothing happens but batches.
+/// No events but batches.
 const NONE: Budget = Budget {
     lapses: 0,
     crashes: 0,

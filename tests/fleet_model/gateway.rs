@@ -23,9 +23,9 @@ pub enum Standing {
     #[default]
     Outside,
     Joined,
-    /// It has read the guards.
+    /// A gateway that has read the guards.
     Knowing,
-    /// Its first heartbeat was answered.
+    /// A gateway whose first heartbeat was answered.
     Beating,
 }
 
@@ -81,15 +81,15 @@ pub enum Owned {
 /// The progress of a batch at the gateway that runs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Not begun here, refused, or over.
+    /// A batch that is not begun here, refused, or over.
     #[default]
     None,
-    /// Its tables are locked at this gateway.
+    /// A batch whose tables are locked at this gateway.
     Locked,
-    /// Its guards wait for acknowledgements of this ticket.
+    /// A batch whose guards wait for acknowledgements of this ticket.
     Claimed(u8),
     Granted,
-    /// Its INTENT is in the log; the versions are created.
+    /// A batch whose INTENT is in the log; the versions are created.
     Intent,
     /// Found in the log without a decision.
     Recovered,
@@ -115,7 +115,7 @@ pub struct Read {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadStage {
-    /// It has looked for a guard, and not yet at the role of the gateway. Only with a planted bug.
+    /// A read that has looked for a guard, and not yet at the role of the gateway; with a planted bug only.
     Looked,
     Entered,
     /// The catalog has answered, with the versions of these batches.
@@ -136,7 +136,7 @@ pub struct Write {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteStage {
     Entered,
-    /// It has its lock, and was checked after that.
+    /// A write that has its lock, and was checked after that.
     Checked,
     Sent,
 }

@@ -3,9 +3,8 @@
 mod words;
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::io::Read;
+use std::process::Command;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,6 +13,7 @@ use crate::batches::{BATCH, pair, until};
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::client::{Client, full};
 use crate::harness::{Setup, World};
+use crate::running_gateway::{self, RunningGateway};
 use crate::token;
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
@@ -290,52 +290,13 @@ async fn a_failure_of_the_gateway_has_one_record_with_its_cause_and_a_refusal_no
     assert!(of("unrouted").is_empty(), "{:?}", of("unrouted"));
 }
 
-/// A gateway whose log is no longer read from some moment on.
-struct Unread {
-    child: Child,
-    log: BufReader<std::process::ChildStderr>,
-    address: SocketAddr,
-}
-
-impl Unread {
-    fn start(world: &World) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nsgate"))
-            .args(["serve", "--config", "gateway.yaml"])
-            .current_dir(world.folder())
-            .env_clear()
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "it did not start");
-            if let Some((_, address)) = line.split_once("nsgate listening on http://") {
-                break address.trim().split('"').next().unwrap().parse().unwrap();
-            }
-        };
-        Self {
-            child,
-            log,
-            address,
-        }
-    }
-}
-
-impl Drop for Unread {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     let mut world = World::two().await;
     world.kill();
-    let mut unread = Unread::start(&world);
-    let client = Client::new(unread.address);
+    let mut command = running_gateway::command(world.folder());
+    let (mut gateway, mut log) = RunningGateway::start_unread(command.env_clear());
+    let client = Client::new(gateway.address);
     let client = client.header(
         "authorization",
         &format!("Bearer {}", token::token(&json!({}))),
@@ -345,7 +306,7 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     for _ in 0..REQUESTS {
         client.post(EXISTS, &json!({})).await.ok();
     }
-    let stop = format!("kill -TERM {}", unread.child.id());
+    let stop = format!("kill -TERM {}", gateway.id());
     assert!(
         Command::new("sh")
             .args(["-c", &stop])
@@ -355,7 +316,7 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     );
     let ended = async {
         loop {
-            if let Some(status) = unread.child.try_wait().unwrap() {
+            if let Some(status) = gateway.ended() {
                 return status;
             }
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -366,7 +327,7 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
         .expect("it ends");
     assert!(status.success(), "{status}");
     let mut rest = String::new();
-    unread.log.read_to_string(&mut rest).unwrap();
+    log.read_to_string(&mut rest).unwrap();
     assert!(
         rest.len() < REQUESTS * 300,
         "the pipe took everything: {}",

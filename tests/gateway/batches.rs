@@ -31,7 +31,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::catalog::faults::PATIENCE;
+use crate::catalog::faults::{Fault, Gate, PATIENCE};
 use crate::client::{Client, Reply};
 use crate::harness::{Setup, World};
 
@@ -60,6 +60,47 @@ pub fn pair(world: &World, version: u64) -> Value {
 /// Sends a batch in a task of its own.
 pub fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
     tokio::spawn(async move { client.post(BATCH, &batch).await })
+}
+
+/// Starts a batch of a pair, and waits until `west` has its version; its create in `east` waits at the gate.
+pub async fn prepared(world: &World, version: u64) -> (Gate, JoinHandle<Reply>) {
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = prepare(world, version, &gate).await;
+    (gate, batch)
+}
+
+/// Does the same; once the gate opens, the create in `east` has this fault.
+pub async fn prepared_to_fail(
+    world: &World,
+    version: u64,
+    fault: Fault,
+) -> (Gate, JoinHandle<Reply>) {
+    let east = world.catalog("east");
+    let gate = east.hold("create_table_version");
+    east.fail("create_table_version", fault);
+    let batch = prepare(world, version, &gate).await;
+    (gate, batch)
+}
+
+async fn prepare(world: &World, version: u64, gate: &Gate) -> JoinHandle<Reply> {
+    let batch = start(world.client(), pair(world, version));
+    gate.reached(1).await;
+    until("west is prepared", || {
+        stored(world, "west").contains(&version)
+    })
+    .await;
+    batch
+}
+
+/// Aborts a batch after another writer has built on its version 2 in `west`, which stays as a hazard.
+pub async fn leave_hazard(world: &World) {
+    let refused = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    let (gate, batch) = prepared_to_fail(world, 2, refused).await;
+    let table = ["west".to_owned(), "t1".to_owned()];
+    let west = world.catalog("west");
+    west.store().put(&table, 3, "built on it".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
 }
 
 fn numbers(listed: &Value) -> Vec<u64> {

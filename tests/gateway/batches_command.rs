@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::batches::{BATCH, pair, start, stored, until, world};
-use crate::catalog::faults::{Fault, Gate, PATIENCE};
+use crate::batches::{BATCH, leave_hazard, pair, start, world};
+use crate::catalog::faults::{Gate, PATIENCE};
 use crate::harness::{Setup, World};
-
-const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 
 const DELETE: &str = "batch_delete_table_versions";
 
@@ -65,18 +63,7 @@ async fn complained(admin: &str, arguments: &[&str]) -> String {
 
 /// Aborts a batch after another writer has built on its version 2 in `west`; returns the batch's id.
 pub async fn built_on(world: &World) -> String {
-    let gate = world.catalog("east").hold("create_table_version");
-    world.catalog("east").fail("create_table_version", REFUSED);
-    let batch = start(world.client(), pair(world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(world, "west") == [1, 2]).await;
-    let id = ["west".to_owned(), "t1".to_owned()];
-    world
-        .catalog("west")
-        .store()
-        .put(&id, 3, "built on it".into());
-    gate.open();
-    assert_eq!(batch.await.unwrap().status, 400);
+    leave_hazard(world).await;
     let id = hazard(world).await;
     shows(world, &id, "not ours").await;
     id

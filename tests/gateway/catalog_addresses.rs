@@ -8,7 +8,7 @@ use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Reply, empty, full};
 use crate::harness::{Setup, World};
 
-/// Something of each way in which the gateway asks a catalog.
+/// Sends a request for each way in which the gateway asks a catalog.
 async fn asked(world: &World) -> Vec<(String, Reply)> {
     let batch = pair(world, 2).to_string();
     let requests = [

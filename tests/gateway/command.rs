@@ -6,7 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 
 use crate::catalog::faults::PATIENCE;
-use crate::harness::{World, program};
+use crate::harness::World;
+use crate::running_gateway::program;
 
 /// A command that has ended: its exit code, stdout and stderr.
 pub type Ended = (Option<i32>, String, String);

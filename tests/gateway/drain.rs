@@ -5,13 +5,22 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use crate::batches::{self, pair, start, stored, until};
 use crate::catalog::faults::{Fault, PATIENCE};
+use crate::client::Reply;
 use crate::harness::{Setup, World};
 use crate::load::Connection;
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
+
+/// Sends a request in a task of its own; its result is an error if the connection breaks.
+fn count(world: &World) -> JoinHandle<Result<Reply, String>> {
+    let client = world.client().header("content-type", "application/json");
+    let body = crate::client::full("{}");
+    tokio::spawn(async move { client.send(http::Method::POST, COUNT, body).await })
+}
 
 /// Waits until no connections are accepted any more.
 async fn closed(world: &World) {
@@ -86,12 +95,7 @@ async fn draining_has_an_end() {
     let setup = Setup::two().listen("drain_timeout: 100ms");
     let mut world = setup.start().await.seeded();
     let gate = world.catalog("west").hold("count_table_rows");
-    let client = world.client().header("content-type", "application/json");
-    let asked = tokio::spawn(async move {
-        client
-            .send(http::Method::POST, COUNT, crate::client::full("{}"))
-            .await
-    });
+    let asked = count(&world);
     gate.reached(1).await;
     world.terminate();
     world.ended().await;
@@ -102,12 +106,7 @@ async fn draining_has_an_end() {
 async fn a_second_signal_ends_the_drain() {
     let mut world = Setup::two().start().await.seeded();
     let gate = world.catalog("west").hold("count_table_rows");
-    let client = world.client().header("content-type", "application/json");
-    let asked = tokio::spawn(async move {
-        client
-            .send(http::Method::POST, COUNT, crate::client::full("{}"))
-            .await
-    });
+    let asked = count(&world);
     gate.reached(1).await;
     world.terminate();
     until("the gateway drains", || {

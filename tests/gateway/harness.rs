@@ -2,13 +2,12 @@
 //!
 //! The gateway is the real program, so that a kill is a real one and a restart finds what is on disk.
 
-use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
+mod process;
+mod setup;
+
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,17 +16,10 @@ use tempfile::TempDir;
 use crate::catalog::Catalog;
 use crate::catalog::faults::PATIENCE;
 use crate::client::{Client, Reply};
-use crate::token;
-
-/// The parts of a world: configuration and catalogs.
-pub struct Setup {
-    listen: String,
-    mounts: String,
-    backends: Vec<(&'static str, String)>,
-    sections: String,
-    files: Vec<(&'static str, String)>,
-    at: Vec<(&'static str, String)>,
-}
+use crate::running_gateway::program;
+use crate::{proc_status, token};
+use process::Gateway;
+pub use setup::Setup;
 
 /// A running gateway and its catalogs.
 pub struct World {
@@ -38,180 +30,6 @@ pub struct World {
     /// Further gateways with the same configuration.
     others: Vec<Gateway>,
     folder: TempDir,
-}
-
-/// One run of the program.
-struct Gateway {
-    child: Child,
-    address: SocketAddr,
-    admin: SocketAddr,
-    log: Arc<Mutex<String>>,
-}
-
-impl Setup {
-    /// Makes a setup without mounts.
-    pub fn new() -> Self {
-        Self {
-            listen: String::new(),
-            mounts: String::new(),
-            backends: Vec::new(),
-            sections: String::new(),
-            files: Vec::new(),
-            at: Vec::new(),
-        }
-    }
-
-    /// Makes a setup with `[west]` and `[east]`, each mounted from a catalog of that name under the same path.
-    pub fn two() -> Self {
-        Self::new().mount("[west]", "west").mount("[east]", "east")
-    }
-
-    /// Mounts a catalog at a namespace written in YAML, e.g. `[a, b]`.
-    pub fn mount(self, namespace: &str, backend: &'static str) -> Self {
-        self.rerooted(namespace, backend, namespace)
-    }
-
-    /// Mounts a catalog at a namespace that is `there` in the catalog.
-    pub fn rerooted(mut self, namespace: &str, backend: &'static str, there: &str) -> Self {
-        let _ = writeln!(
-            self.mounts,
-            "  - {{ namespace: {namespace}, backend: {backend}, backend_namespace: {there} }}"
-        );
-        if !self.backends.iter().any(|(name, _)| *name == backend) {
-            self.backends.push((backend, String::new()));
-        }
-        self
-    }
-
-    /// Adds a line to a backend's section, e.g. `batch: atomic`.
-    pub fn backend(mut self, backend: &'static str, line: &str) -> Self {
-        let found = self.backends.iter_mut().find(|(name, _)| *name == backend);
-        let (_, lines) = found.expect("mounted before");
-        let _ = writeln!(lines, "    {line}");
-        self
-    }
-
-    /// Adds a line to the `listen` section.
-    pub fn listen(mut self, line: &str) -> Self {
-        let _ = writeln!(self.listen, "  {line}");
-        self
-    }
-
-    /// Adds a top-level section, e.g. `limits: { in_flight: 1 }`.
-    pub fn section(mut self, yaml: &str) -> Self {
-        let _ = writeln!(self.sections, "{yaml}");
-        self
-    }
-
-    /// Adds a file beside the configuration.
-    pub fn file(mut self, name: &'static str, text: String) -> Self {
-        self.files.push((name, text));
-        self
-    }
-
-    /// Sets the address at which the gateway finds a catalog, if it is not the catalog's own.
-    pub fn at(mut self, backend: &'static str, uri: String) -> Self {
-        self.at.push((backend, uri));
-        self
-    }
-
-    /// Starts the catalogs and the gateway.
-    pub async fn start(self) -> World {
-        let mut catalogs = Vec::new();
-        for (name, _) in &self.backends {
-            catalogs.push((*name, Catalog::start().await));
-        }
-        self.over(catalogs).await
-    }
-
-    /// Starts the gateway over catalogs that are running.
-    pub async fn over(self, catalogs: Vec<(&'static str, Catalog)>) -> World {
-        self.over_with(catalogs, &[]).await
-    }
-
-    /// Starts the gateway over catalogs that are running, with these files beside its configuration.
-    pub async fn over_with(
-        self,
-        catalogs: Vec<(&'static str, Catalog)>,
-        files: &[(&str, &str)],
-    ) -> World {
-        let folder = TempDir::new().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        let yaml = self.yaml(&catalogs);
-        let shared = shared(&yaml);
-        let yaml = shared.as_ref().unwrap_or(&yaml);
-        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-        let keys = token::key_set().to_string();
-        std::fs::write(folder.path().join("keys.json"), keys).unwrap();
-        for (name, text) in &self.files {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        let _owner = match &shared {
-            Some(_) => Some(Gateway::start(&folder).await),
-            None => None,
-        };
-        let gateway = Gateway::start(&folder).await;
-        World {
-            catalogs,
-            gateway,
-            _owner,
-            others: Vec::new(),
-            folder,
-        }
-    }
-
-    fn yaml(&self, catalogs: &[(&'static str, Catalog)]) -> String {
-        let mut yaml = format!(
-            "listen:\n  address: 127.0.0.1:0\n  workers: 2\n{}",
-            self.listen
-        );
-        if !self.sections.contains("admin:") {
-            yaml.push_str("admin: { address: 127.0.0.1:0 }\n");
-        }
-        if !self.sections.contains("auth:") {
-            let _ = writeln!(
-                yaml,
-                "auth:\n  issuers:\n    - issuer: {}\n      audiences: [catalog]\n      algorithms: [ES256]\n      \
-                 keys: {{ file: keys.json }}\n      context: {{ tenant: tenant }}",
-                token::ISSUER
-            );
-        }
-        if !self.sections.contains("batch:") {
-            yaml.push_str("batch: { log: batches.redb }\n");
-        }
-        yaml.push_str("backends:\n");
-        for (name, catalog) in catalogs {
-            let lines = self.backends.iter().find(|(n, _)| n == name);
-            let lines = lines.map_or("", |(_, lines)| lines);
-            let at = self.at.iter().find(|(n, _)| n == name);
-            let uri = at.map_or_else(|| catalog.uri(), |(_, uri)| uri.clone());
-            let _ = write!(
-                yaml,
-                "  {name}:
-    implementation: rest
-    properties: {{ uri: \"{uri}\" }}
-{lines}"
-            );
-            if !lines.contains("oauth:") {
-                let _ = writeln!(yaml, "    service_authorization: Bearer service-of-{name}");
-            }
-            if !lines.contains("health:") {
-                yaml.push_str("    health: { interval: 1h }\n");
-            }
-            // One fault must have one effect, unless a test is about retries or breakers.
-            for (key, value) in [
-                ("retry", "{ attempts: 1 }"),
-                ("breaker", "{ failures: 1000000 }"),
-            ] {
-                if !lines.contains(&format!("{key}:")) {
-                    let _ = writeln!(yaml, "    {key}: {value}");
-                }
-            }
-        }
-        format!("{yaml}mounts:\n{}{}", self.mounts, self.sections)
-    }
 }
 
 impl World {
@@ -327,11 +145,7 @@ impl World {
 
     /// The gateway's resident memory in KiB.
     pub fn resident(&self) -> usize {
-        let status = format!("/proc/{}/status", self.gateway.child.id());
-        let status = std::fs::read_to_string(status).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let words = line.and_then(|line| line.split_whitespace().next());
-        words.and_then(|kib| kib.parse().ok()).unwrap()
+        proc_status::read(self.gateway.child.id(), "VmRSS") as usize
     }
 
     /// Kills the gateway, as `kill -9` does.
@@ -421,131 +235,5 @@ impl World {
             None
         });
         ended.await.unwrap()
-    }
-}
-
-/// Returns the configuration with a new log in the database that `NSGATE_FOLLOWER_LOG` names, to be shared by two gateways;
-/// `None` without that variable, or if the configuration has a log of its own.
-fn shared(yaml: &str) -> Option<String> {
-    const FILE: &str = "log: batches.redb";
-    static WORLDS: AtomicU32 = AtomicU32::new(0);
-    let address = std::env::var("NSGATE_FOLLOWER_LOG").ok()?;
-    if !yaml.contains(FILE) {
-        return None;
-    }
-    let number = WORLDS.fetch_add(1, Ordering::Relaxed);
-    let schema = format!("test_{}_{number}", std::process::id());
-    let mut prepare = Command::new(program());
-    prepare.args(["log", "prepare", &address, "--schema", &schema]);
-    let prepared = prepare.output().unwrap();
-    assert!(prepared.status.success(), "{prepared:?}");
-    let log = format!(
-        "log: \"{address}\", schema: {schema}, lease: 2s, gateways: {{ address: 127.0.0.1:0 }}"
-    );
-    Some(yaml.replace(FILE, &log))
-}
-
-/// The program under test; `NSGATE_BIN` names another build, to be measured.
-pub fn program() -> String {
-    std::env::var("NSGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned())
-}
-
-impl Gateway {
-    fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        assert!(status.success());
-    }
-
-    fn command(folder: &TempDir) -> Command {
-        Self::command_as(Command::new(program()), folder)
-    }
-
-    fn command_as(command: Command, folder: &TempDir) -> Command {
-        Self::command_with(command, folder, "gateway.yaml")
-    }
-
-    fn command_with(mut command: Command, folder: &TempDir, config: &str) -> Command {
-        command
-            .args(["serve", "--config", config])
-            .current_dir(folder.path())
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    async fn start(folder: &TempDir) -> Self {
-        Self::start_as(Command::new(program()), folder).await
-    }
-
-    /// Starts `program`, which is the gateway or executes it.
-    async fn start_as(program: Command, folder: &TempDir) -> Self {
-        Self::start_with(program, folder, "gateway.yaml").await
-    }
-
-    async fn start_with(program: Command, folder: &TempDir, config: &str) -> Self {
-        let mut child = Self::command_with(program, folder, config).spawn().unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (found, addresses) = mpsc::channel();
-        let lines = log.clone();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                for what in ["nsgate listening on ", "nsgate admin on "] {
-                    if let Some((_, rest)) = line.split_once(what) {
-                        let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);
-                        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
-                        let _ = found.send((what, rest[..end.unwrap_or(rest.len())].parse()));
-                    }
-                }
-                let mut lines = lines.lock().unwrap();
-                lines.push_str(&line);
-                lines.push('\n');
-            }
-        });
-        let collected = tokio::task::spawn_blocking(move || {
-            let mut both = (None, None);
-            while both.0.is_none() || both.1.is_none() {
-                match addresses.recv_timeout(PATIENCE).ok()? {
-                    (what, Ok(address)) if what.contains("admin") => both.1 = Some(address),
-                    (_, address) => both.0 = address.ok(),
-                }
-            }
-            both.0.zip(both.1)
-        });
-        let Some((address, admin)) = collected.await.unwrap() else {
-            let _ = child.kill();
-            panic!("the gateway did not start:\n{}", log.lock().unwrap());
-        };
-        let ready = async {
-            // An admin address with TLS answers 400 to plain HTTP, which also shows that it listens.
-            while ![200, 400].contains(&Client::new(admin).get("/ready").await.status) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        let ready = tokio::time::timeout(PATIENCE, ready).await;
-        assert!(ready.is_ok(), "never ready:\n{}", log.lock().unwrap());
-        Self {
-            child,
-            address,
-            admin,
-            log,
-        }
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            let log = self
-                .log
-                .lock()
-                .map_or_else(|_| String::new(), |log| log.clone());
-            eprintln!("the gateway's log:\n{log}");
-        }
     }
 }

@@ -41,6 +41,9 @@ mod overload;
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "the tests of the log use more of it")]
 mod postgres;
+#[path = "../support/proc_status.rs"]
+#[allow(dead_code, reason = "the benches use more of it")]
+mod proc_status;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod random;
@@ -49,6 +52,9 @@ mod reload_command;
 mod restart;
 mod rewriting;
 mod routing;
+#[path = "../support/running_gateway.rs"]
+#[allow(dead_code, reason = "the benches use more of it")]
+mod running_gateway;
 mod snapshot;
 mod status_page;
 mod streaming;

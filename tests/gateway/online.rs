@@ -1,4 +1,4 @@
-//! Whether batches can work with a catalog, as an operator learns it.
+//! The check of whether batches can work with a catalog, as an operator sees it.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::catalog::faults::PATIENCE;
 use crate::catalog::store::Store;
-use crate::harness::{Setup, World, program};
+use crate::harness::{Setup, World};
+use crate::running_gateway::program;
 
 /// Runs `nsgate check --online` over the configuration of a gateway.
 async fn check(world: &World) -> Output {

@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 use crate::batches::until;
 use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
-use crate::harness::{Setup, World, program};
+use crate::harness::{Setup, World};
 use crate::load::Connection;
+use crate::running_gateway::program;
 use crate::token;
 
 const RESTARTS: usize = 3;

@@ -5,7 +5,7 @@ mod refusals;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::batches::{pair, stage, start, stored, until, world};
+use crate::batches::{prepared, stage, until, world};
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply};
 use crate::harness::{Setup, World};
@@ -146,10 +146,7 @@ async fn a_version_that_replaced_another_of_its_number_is_another() {
 #[tokio::test]
 async fn versions_of_an_undecided_batch_are_not_shown() {
     let world = world("").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let reply = world.client().post(SNAPSHOT, &both()).await;
     assert_eq!(numbers(reply), (vec![1, 1], 2));
     gate.open();

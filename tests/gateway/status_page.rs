@@ -10,7 +10,8 @@ use crate::batches::world;
 use crate::batches_command::built_on;
 use crate::browser::{axe, browser};
 use crate::catalog::faults::PATIENCE;
-use crate::harness::{Setup, World, program};
+use crate::harness::{Setup, World};
+use crate::running_gateway::program;
 use crate::test_ca::Authority;
 
 const EXISTS: &str = "/v1/table/east%24t1/exists";

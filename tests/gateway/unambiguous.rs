@@ -4,6 +4,7 @@ mod bodies;
 mod lenient;
 mod paths;
 mod second_reader;
+mod spellings;
 
 use crate::harness::{Setup, World};
 

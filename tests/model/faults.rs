@@ -24,7 +24,7 @@ pub enum Fault {
     HalfDone,
     /// The message arrives twice.
     Doubled,
-    /// Something on the way repeats the message, and passes on the second answer.
+    /// A proxy on the way repeats the message, and passes on the second answer.
     Repeated,
     /// The answer is a definite refusal, and nothing was done.
     Refused,

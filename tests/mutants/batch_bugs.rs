@@ -1,33 +1,15 @@
-//! The bugs: each is a piece of source text and its wrong replacement.
+//! Bugs of batches around their protocol: visibility, requests to catalogs, the log, renames, snapshots.
 
-/// One bug.
-pub struct Bug {
-    /// The name, as a report of the bug would have it.
-    pub name: &'static str,
-    /// The file that the bug is planted in.
-    pub file: &'static str,
-    /// The right text, which occurs once in the file.
-    pub right: &'static str,
-    /// The wrong text that replaces it.
-    pub wrong: &'static str,
-    /// The tests that may catch it: arguments of `cargo test`, target and filter. They are run in order until one
-    /// fails.
-    pub checkers: &'static [&'static [&'static str]],
-}
+use crate::bug::Bug;
 
-const STEP: &str = "src/batch/step.rs";
-const PREPARE: &str = "src/batch/step/prepare.rs";
-const SETTLE: &str = "src/batch/step/settle.rs";
-const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/run/effects.rs";
+const REQUESTS: &str = "src/batch/run/requests.rs";
 const SEEN: &str = "src/batch/run/visible.rs";
 const VISIBILITY: &str = "src/batch/visibility.rs";
-const COORDINATOR: &str = "src/batch/run.rs";
+const RUN: &str = "src/batch/run.rs";
+const COORDINATOR: &str = "src/batch/run/coordinator.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
-const MODEL: &[&str] = &["--test", "model"];
-const WALKS: &[&str] = &["--lib", "batch::step::random_test"];
-const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const SNAPSHOT: &[&str] = &["--test", "gateway", "snapshot::"];
@@ -36,119 +18,7 @@ const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
 
-pub const BUGS: &[Bug] = &[
-    Bug {
-        name: "no settle: a conflict after a lost answer is taken for a refusal",
-        file: PREPARE,
-        right: "Created::No(refusal) if !lost => {",
-        wrong: "Created::No(refusal) | Created::Conflict(refusal) => {",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "no settle: a lost answer is taken for a success",
-        file: PREPARE,
-        right: "Created::Unknown => sought(true, None),",
-        wrong: "Created::Unknown => EntryState::Created { lost: true },",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "answer before the log",
-        file: STEP,
-        right: "        self.phase = Phase::Deciding(decision);\n",
-        wrong: "        self.phase = Phase::Deciding(decision);\n        if decision == Decision::Commit {\n            effects.push(Effect::Answer(Answer::Committed));\n        }\n",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "create before the intent is durable",
-        file: STEP,
-        right: "            self.phase = Phase::Intending;\n            effects.push(Effect::LogIntent);",
-        wrong: "            self.phase = Phase::Preparing;\n            effects.push(Effect::LogIntent);\n            self.advance(effects);",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "commit with one missing",
-        file: PREPARE,
-        right: "} else if entries.all(|entry| self.is_ours(entry)) {",
-        wrong: "} else if entries.any(|entry| self.is_ours(entry)) {",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "somebody else's version is taken for ours",
-        file: PREPARE,
-        right: "            } if lost => EntryState::Created { lost },",
-        wrong: "            } => EntryState::Created { lost },",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "delete without proof",
-        file: SETTLE,
-        right: "(Match::Alike, DeleteEvidence::MatchSuffices)",
-        wrong: "(Match::Alike | Match::Incomparable, _)",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "delete of what was built on",
-        file: SETTLE,
-        right: "                    if latest {",
-        wrong: "                    if latest || !check.deleted {",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "unlock before the undo is done",
-        file: SETTLE,
-        right: "                EntryState::Settled(Settled::Hazard(_)) => clean = false,\n",
-        wrong: "",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "undo of the first version before the last",
-        file: SETTLE,
-        right: "self.shape.shares[share].iter().rev().copied().collect();",
-        wrong: "self.shape.shares[share].iter().copied().collect();",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "no tombstone",
-        file: SETTLE,
-        right: "        } else if lost {\n            Some(Settled::Unseen)",
-        wrong: "        } else if lost {\n            Some(Settled::Theirs)",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "a removal before the commit",
-        file: PREPARE,
-        right: "        self.is_made(entry)\n            && self.progress",
-        wrong: "        self.progress",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "a removal that is tried once",
-        file: SETTLE,
-        right: "                self.leaving[entry] = LateRemoval::Yes;\n                effects.push(Effect::Remove { entry, again: true });",
-        wrong: "                self.removed(entry, effects);",
-        checkers: &[WALKS, MODEL, GATEWAY],
-    },
-    Bug {
-        name: "recovery takes what it does not know for never created",
-        file: STATE,
-        right: "                (None, Some(Decision::Abort)) if made => EntryState::Uncertain { lost: true },\n",
-        wrong: "",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "recovery creates again",
-        file: STATE,
-        right: "        state.may_create = false;\n",
-        wrong: "",
-        checkers: &[UNIT],
-    },
-    Bug {
-        name: "what is prepared is not hidden",
-        file: STEP,
-        right: "                effects.extend([Effect::Hide, Effect::StartClock]);",
-        wrong: "                effects.extend([Effect::StartClock]);",
-        checkers: &[MODEL, SIMULATION, GATEWAY],
-    },
+pub const BATCH_BUGS: &[Bug] = &[
     Bug {
         name: "reveal after the answer",
         file: SEEN,
@@ -242,14 +112,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a delete without an answer is taken for one that was answered",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
         wrong: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::Deleted(entry)",
         checkers: &[SIMULATION],
     },
     Bug {
         name: "a removal without an answer is forgotten",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
         wrong: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
         checkers: &[SIMULATION, GATEWAY],
@@ -298,7 +168,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a size is an identity beside a rival",
-        file: EFFECTS,
+        file: REQUESTS,
         right: "let has_rival = self.intent.entries[entry].contested && !known.is_held;",
         wrong: "let has_rival = false;",
         checkers: &[SIMULATION],
@@ -312,7 +182,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a size is an identity of what was deleted",
-        file: EFFECTS,
+        file: REQUESTS,
         right: ".contested && !known.is_held;",
         wrong: ".contested && known.proof.is_none();",
         checkers: &[SIMULATION],
@@ -323,13 +193,6 @@ pub const BUGS: &[Bug] = &[
         right: "            removal && slot.subject.start(on) == Some(version)\n",
         wrong: "            removal && slot.subject.start(on) == Some(version) && false\n",
         checkers: &[VISIBLE, SIMULATION],
-    },
-    Bug {
-        name: "what is seen beside a question that is not answered is forgotten",
-        file: SETTLE,
-        right: "        self.is_there(entry, check);\n        let missed = false;\n",
-        wrong: "        let missed = check.missed;\n",
-        checkers: &[UNIT, WALKS, SIMULATION],
     },
     Bug {
         name: "what is made again is shown before the log knows",
@@ -367,13 +230,6 @@ pub const BUGS: &[Bug] = &[
         checkers: &[SIMULATION],
     },
     Bug {
-        name: "what is committed keeps its name for one life of the gateway",
-        file: STATE,
-        right: "(None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },",
-        wrong: "(None, Some(Decision::Commit)) if made => EntryState::Created { lost: false },",
-        checkers: &[UNIT, MODEL, SIMULATION],
-    },
-    Bug {
         name: "the name of what is committed is given away",
         file: SEEN,
         right: "            if state.is_kept(entry) {",
@@ -386,20 +242,6 @@ pub const BUGS: &[Bug] = &[
         right: ".filter(|shown| *shown != staged)",
         wrong: ".filter(|shown| *shown < staged)",
         checkers: &[GATEWAY],
-    },
-    Bug {
-        name: "a refusal is believed without a look",
-        file: PREPARE,
-        right: "                self.failure.get_or_insert(refusal);\n                EntryState::Refused",
-        wrong: "                self.failure.get_or_insert(refusal);\n                EntryState::Pending",
-        checkers: &[WALKS, MODEL, SIMULATION],
-    },
-    Bug {
-        name: "one stale answer settles what was made",
-        file: SETTLE,
-        right: "        } else if !missed {\n            None\n        } else if made || deleted {",
-        wrong: "        } else if false {\n            None\n        } else if false {",
-        checkers: &[UNIT, WALKS, MODEL, SIMULATION],
     },
     Bug {
         name: "what was freed of one table is freed of the next of its name",
@@ -417,7 +259,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a group is asked for again as a whole",
-        file: COORDINATOR,
+        file: RUN,
         right: "            self.together.fall_apart(group);",
         wrong: "            let _ = group;",
         checkers: &[SIMULATION],

@@ -1,6 +1,6 @@
 //! The bugs of gateways that share a batch log, in the code itself; `fleet_model/mutants.rs` has those of its model.
 
-use super::batch_bugs::Bug;
+use super::bug::Bug;
 
 const FLEET: &[&str] = &["--test", "gateway", "fleet::"];
 const AWAY: &[&str] = &["--test", "gateway", "in_postgres::"];
@@ -10,7 +10,8 @@ const SIMULATED: &[&str] = &[
     "simulation",
     "every_seed_of_three_gateways_keeps_the_promises",
 ];
-const OWNED: &[&str] = &["--lib", "owne"];
+const OWNED: &[&str] = &["--lib", "batch::fleet::owned"];
+const SILENCE: &[&str] = &["--lib", "postgres::observer"];
 
 pub const FLEET_BUGS: &[Bug] = &[
     Bug {
@@ -85,10 +86,10 @@ pub const FLEET_BUGS: &[Bug] = &[
     },
     Bug {
         name: "a time in which nobody reached the server makes the others dead",
-        file: "src/batch/log/postgres/owner.rs",
+        file: "src/batch/log/postgres/observer.rs",
         right: "            *silent += since.min(interval.saturating_mul(2));",
         wrong: "            *silent += since;",
-        checkers: &[OWNED],
+        checkers: &[SILENCE],
     },
     Bug {
         name: "a guard is acknowledged while requests that came before it are under way",

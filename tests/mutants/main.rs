@@ -12,17 +12,21 @@
 )]
 
 mod batch_bugs;
+mod bug;
 mod fleet_bugs;
 mod protections;
+mod protocol_bugs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use batch_bugs::{BUGS, Bug};
+use batch_bugs::BATCH_BUGS;
+use bug::Bug;
 use fleet_bugs::FLEET_BUGS;
 use protections::PROTECTIONS;
+use protocol_bugs::PROTOCOL_BUGS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The parts that a copy needs to be built and tested.
@@ -82,7 +86,8 @@ fn every_planted_bug_is_caught() {
 }
 
 fn all() -> impl Iterator<Item = &'static Bug> {
-    BUGS.iter().chain(PROTECTIONS).chain(FLEET_BUGS)
+    let batches = PROTOCOL_BUGS.iter().chain(BATCH_BUGS);
+    batches.chain(PROTECTIONS).chain(FLEET_BUGS)
 }
 
 /// A copy of the source.

@@ -2,7 +2,7 @@
 //! gateway from line ends that two readers take differently, frames without end, a caller that takes all places, and a
 //! breaker that closes a catalog to all.
 
-use super::batch_bugs::Bug;
+use super::bug::Bug;
 
 const READER: &[&str] = &["--test", "gateway", "unambiguous::second_reader"];
 const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];

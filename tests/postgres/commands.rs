@@ -1,4 +1,4 @@
-//! What operators do with a log: install it, check it, move it.
+//! The commands of operators for a log: they install it, check it, move it.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -18,7 +18,7 @@ use crate::postgres::Postgres;
 /// The answers that one batch got.
 struct Told {
     id: BatchId,
-    /// `None` if INTENT was refused.
+    /// The decision; `None` if INTENT was refused.
     decision: Option<Decision>,
 }
 

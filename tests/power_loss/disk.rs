@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redb::StorageBackend;
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// The size in bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;
@@ -142,23 +142,23 @@ impl Disk {
     }
 
     /// Returns the disk as the next process finds it. Unsynced changes survive at random.
-    pub fn after_power_loss(&self, chance: &mut Chance) -> Self {
+    pub fn after_power_loss(&self, random: &mut Random) -> Self {
         let mut state = self.state();
         let mut content = std::mem::take(&mut state.synced);
         let mut changes = std::mem::take(&mut state.unsynced);
         // The share that survives differs from one loss to the next: sometimes all of it or nothing.
-        let kept = [0, 20, 50, 80, 100][chance.index(5)];
-        if chance.percent(30) {
+        let kept = [0, 20, 50, 80, 100][random.index(5)];
+        if random.chance(30) {
             for at in (1..changes.len()).rev() {
-                changes.swap(at, chance.index(at + 1));
+                changes.swap(at, random.index(at + 1));
             }
         }
         for change in changes {
             match change {
-                Change::Write(at, data) if chance.percent(20) => {
-                    tear(&mut content, at, &data, kept, chance);
+                Change::Write(at, data) if random.chance(20) => {
+                    tear(&mut content, at, &data, kept, random);
                 }
-                change if chance.percent(kept) => change.apply(&mut content),
+                change if random.chance(kept) => change.apply(&mut content),
                 Change::Write(..) | Change::SetLen(_) => {}
             }
         }
@@ -276,13 +276,13 @@ fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
 }
 
 /// Writes only some sectors of the data, or only its beginning.
-fn tear(content: &mut Vec<u8>, at: usize, data: &[u8], kept: u64, chance: &mut Chance) {
-    if chance.percent(30) {
-        let end = chance.index(data.len() + 1) / SECTOR * SECTOR;
+fn tear(content: &mut Vec<u8>, at: usize, data: &[u8], kept: u64, random: &mut Random) {
+    if random.chance(30) {
+        let end = random.index(data.len() + 1) / SECTOR * SECTOR;
         return put(content, at, &data[..end]);
     }
     for (index, sector) in data.chunks(SECTOR).enumerate() {
-        if chance.percent(kept) {
+        if random.chance(kept) {
             put(content, at + index * SECTOR, sector);
         }
     }

@@ -12,9 +12,9 @@ use nsgate::batch::log::{Log, LogError, all};
 use nsgate::batch::step::Decision;
 use redb::Database;
 
-use crate::chance::Chance;
 use crate::disk::{Disk, Trouble};
 use crate::model::{Held, Model, Write};
+use crate::random::Random;
 
 /// The maximum number of groups of writes in one life.
 const GROUPS: u64 = 12;
@@ -79,23 +79,23 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// Lives until the trouble that `chance` plans, or until it has written enough. Returns the number of acknowledged
+/// Lives until the trouble that `random` plans, or until it has written enough. Returns the number of acknowledged
 /// writes, too.
-pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (Ended, u64) {
-    let trouble = match chance.below(10) {
+pub fn live(disk: &Disk, held: &mut Held, random: &mut Random, life: u64) -> (Ended, u64) {
+    let trouble = match random.below(10) {
         0..7 => Trouble::PowerLoss,
         7..9 => Trouble::FailedSync,
         _ => Trouble::FailedWrite,
     };
-    let bound = [20, 60, 120, 400][chance.index(4)];
+    let bound = [20, 60, 120, 400][random.index(4)];
     let was_made = held.is_made();
     // The trouble comes seldom while a log is being created.
-    let first = if was_made || chance.percent(20) {
+    let first = if was_made || random.chance(20) {
         0
     } else {
         MAKING
     };
-    disk.plan(first + chance.below(bound), trouble);
+    disk.plan(first + random.below(bound), trouble);
     let (failed, failure) = mpsc::channel();
     let log = match open(disk, held, failed) {
         Ok(log) => log,
@@ -110,7 +110,7 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
         }
     };
     held.found(&read(&log));
-    let (acknowledged, refused) = write(&log, disk, held, chance, life);
+    let (acknowledged, refused) = write(&log, disk, held, random, life);
     assert_eq!(
         failure.try_recv().is_ok(),
         refused,
@@ -158,16 +158,16 @@ fn write(
     log: &DiskLog,
     disk: &Disk,
     held: &mut Held,
-    chance: &mut Chance,
+    random: &mut Random,
     life: u64,
 ) -> (u64, bool) {
     let mut submitted = held.model().clone();
     let mut now = 0;
     let mut acknowledged = 0;
-    let mut submit = |number: u64, chance: &mut Chance| -> Group<'_> {
+    let mut submit = |number: u64, random: &mut Random| -> Group<'_> {
         let one = |_| {
             now += 1;
-            let write = submitted.next(chance, life, now);
+            let write = submitted.next(random, life, now);
             let stands = submitted.apply(&write);
             let mut asked = ask(log, write.clone());
             // One poll puts the write into the queue.
@@ -184,9 +184,9 @@ fn write(
     disk.gate(true);
     let gate = Gate(disk);
     // The writer is idle: of several writes it would take as many as it happens to see.
-    let mut flying = submit(1, chance);
+    let mut flying = submit(1, random);
     let mut queued = Group::new();
-    for _ in 0..chance.below(GROUPS) {
+    for _ in 0..random.below(GROUPS) {
         if !disk.wait() {
             break;
         }
@@ -194,7 +194,7 @@ fn write(
             acknowledged += acknowledge(held, &mut flying, &mut queued);
         }
         // The writer must always have something to go on with.
-        queued.extend(submit(1 + chance.below(GROUP), chance));
+        queued.extend(submit(1 + random.below(GROUP), random));
         disk.proceed();
     }
     drop(gate);

@@ -14,18 +14,20 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
-mod chance;
 mod disk;
 mod life;
 mod model;
+#[path = "../support/random.rs"]
+#[allow(dead_code, reason = "the simulation uses more of it")]
+mod random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chance::Chance;
 use disk::{Disk, Honesty};
 use life::{Ended, live};
 use model::Held;
+use random::Random;
 
 /// The number of seeds in `cargo test`.
 const SEEDS: u64 = 2_000;
@@ -43,19 +45,19 @@ struct Told {
 
 /// Runs one seed. Panics if the log loses or invents a line.
 fn run(seed: u64, honesty: Honesty) -> Told {
-    let mut chance = Chance::new(seed);
+    let mut random = Random::new(seed, 0);
     let mut disk = Disk::new(honesty);
     let mut held = Held::default();
     let mut told = Told::default();
-    for life in 0..=chance.below(LIVES) {
-        let (ended, acknowledged) = live(&disk, &mut held, &mut chance, life);
+    for life in 0..=random.below(LIVES) {
+        let (ended, acknowledged) = live(&disk, &mut held, &mut random, life);
         told.lives += 1;
         told.acknowledged += acknowledged;
         told.ended[ended as usize] += 1;
         told.trace = told.trace.rotate_left(1) ^ disk.trace();
         // A log that was not finished has no name yet, so the next life creates a new one.
         disk = if held.is_made() {
-            disk.after_power_loss(&mut chance)
+            disk.after_power_loss(&mut random)
         } else {
             Disk::new(honesty)
         };

@@ -9,7 +9,7 @@ use nsgate::batch::log::{
 use nsgate::batch::step::{Decision, Hazard, Settled};
 use nsgate::protocol::identifier::Identifier;
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// The approximate number of batches that are open at a time.
 const OPEN: usize = 12;
@@ -137,23 +137,23 @@ impl Model {
     }
 
     /// Picks the next write of some batch. `life` and `now` only increase.
-    pub fn next(&self, chance: &mut Chance, life: u64, now: u64) -> Write {
+    pub fn next(&self, random: &mut Random, life: u64, now: u64) -> Write {
         let open: Vec<_> = self.0.iter().filter(|(_, b)| b.ended.is_none()).collect();
-        if open.is_empty() || chance.index(OPEN) >= open.len() {
-            let id = BatchId::from_u64_pair((life << 32) + now, chance.next());
-            return Write::Intend(id, intent(chance));
+        if open.is_empty() || random.index(OPEN) >= open.len() {
+            let id = BatchId::from_u64_pair((life << 32) + now, random.next());
+            return Write::Intend(id, intent(random));
         }
-        if chance.percent(5) {
-            return Write::Forget(chance.below(now + 1));
+        if random.chance(5) {
+            return Write::Forget(random.below(now + 1));
         }
-        let (id, batch) = open[chance.index(open.len())];
+        let (id, batch) = open[random.index(open.len())];
         let missing = batch.settled.iter().position(Option::is_none);
         match (&batch.verdict, missing) {
-            _ if chance.percent(5) => Write::Resolve(*id, resolution(chance, now)),
-            (None, _) => Write::Decide(*id, verdict(chance)),
+            _ if random.chance(5) => Write::Resolve(*id, resolution(random, now)),
+            (None, _) => Write::Decide(*id, verdict(random)),
             // A second decision, as when an answer was late: the first one stands.
-            (Some(_), _) if chance.percent(20) => Write::Decide(*id, verdict(chance)),
-            (Some((Decision::Abort, _)), Some(entry)) => Write::Note(*id, entry, settled(chance)),
+            (Some(_), _) if random.chance(20) => Write::Decide(*id, verdict(random)),
+            (Some((Decision::Abort, _)), Some(entry)) => Write::Note(*id, entry, settled(random)),
             (Some(_), _) => Write::End(*id, now),
         }
     }
@@ -163,16 +163,16 @@ fn told(verdict: &Verdict) -> (Decision, String) {
     (verdict.decision(), serde_json::to_string(verdict).unwrap())
 }
 
-fn resolution(chance: &mut Chance, at: u64) -> Resolution {
+fn resolution(random: &mut Random, at: u64) -> Resolution {
     Resolution {
-        commit: chance.percent(50),
+        commit: random.chance(50),
         who: "somebody".into(),
-        why: words(chance),
+        why: words(random),
         at,
     }
 }
 
-fn settled(chance: &mut Chance) -> Settled {
+fn settled(random: &mut Random) -> Settled {
     let all = [
         Settled::Gone,
         Settled::Unseen,
@@ -183,20 +183,20 @@ fn settled(chance: &mut Chance) -> Settled {
         Settled::Hazard(Hazard::BuiltOn),
         Settled::Hazard(Hazard::Unproven),
     ];
-    all[chance.index(all.len())]
+    all[random.index(all.len())]
 }
 
 /// Makes a text, mostly short, and sometimes longer than a page or two.
-fn words(chance: &mut Chance) -> String {
-    let len = match chance.below(40) {
+fn words(random: &mut Random) -> String {
+    let len = match random.below(40) {
         0 => 20_000,
         1..4 => 3_000,
         _ => 40,
     };
-    "x".repeat(chance.index(len) + 1)
+    "x".repeat(random.index(len) + 1)
 }
 
-fn intent(chance: &mut Chance) -> Arc<Intent> {
+fn intent(random: &mut Random) -> Arc<Intent> {
     let entry = |_| IntentEntry {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
@@ -204,7 +204,7 @@ fn intent(chance: &mut Chance) -> Arc<Intent> {
         contested: false,
         action: Action::CreateVersion {
             version: 2,
-            manifest_size: Some(chance.below(1000)),
+            manifest_size: Some(random.below(1000)),
             e_tag: None,
         },
         catalog: Default::default(),
@@ -213,13 +213,13 @@ fn intent(chance: &mut Chance) -> Arc<Intent> {
     Arc::new(Intent {
         entries,
         idempotency: Some("k".into()),
-        fingerprint: words(chance),
+        fingerprint: words(random),
     })
 }
 
-fn verdict(chance: &mut Chance) -> Verdict {
-    if chance.percent(50) {
-        let version = format!("{{\"note\":\"{}\"}}", words(chance));
+fn verdict(random: &mut Random) -> Verdict {
+    if random.chance(50) {
+        let version = format!("{{\"note\":\"{}\"}}", words(random));
         return Verdict::Commit(vec![
             serde_json::value::RawValue::from_string(version).unwrap(),
         ]);
@@ -230,7 +230,7 @@ fn verdict(chance: &mut Chance) -> Verdict {
     };
     Verdict::Abort {
         proofs: vec![Some(proof), None],
-        reason: words(chance),
+        reason: words(random),
         answer: None,
     }
 }

@@ -41,9 +41,13 @@ impl Random {
         Duration::from_millis(self.between(from, to))
     }
 
+    /// Returns an index of a list of `len` elements, which is not empty.
+    pub fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).expect("an index")
+    }
+
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let count = u64::try_from(from.len()).expect("a short list");
-        &from[usize::try_from(self.below(count)).expect("an index")]
+        &from[self.index(from.len())]
     }
 
     /// Returns `count` of the elements, each at most once, in any order.
@@ -51,8 +55,8 @@ impl Random {
         let mut left = from.to_vec();
         let mut taken = Vec::new();
         while taken.len() < count && !left.is_empty() {
-            let at = self.below(left.len() as u64);
-            taken.push(left.swap_remove(usize::try_from(at).expect("an index")));
+            let at = self.index(left.len());
+            taken.push(left.swap_remove(at));
         }
         taken
     }

@@ -155,7 +155,7 @@ pub struct CallerLine {
     pub subject: String,
     /// The issuer of its tokens; empty without a token.
     pub issuer: String,
-    /// Its share of the requests, in percent.
+    /// The share of the requests, in percent.
     pub percent: f64,
 }
 
@@ -177,7 +177,7 @@ pub struct IssuerLine {
 /// A certificate that the gateway presents.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CertificateLine {
-    /// Its purpose: `listen`, `admin` or `backends.NAME`.
+    /// The purpose: `listen`, `admin` or `backends.NAME`.
     pub of: String,
     /// The time at which it expires.
     pub expires: String,

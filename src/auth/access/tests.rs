@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::protocol::principal::Identity;
+use crate::util::dice::Dice;
 
 fn id(names: &[&str]) -> Identifier {
     Identifier::from_names(names).unwrap()
@@ -240,22 +241,12 @@ fn a_denial_says_what_is_needed_and_nothing_of_what_there_is() {
     );
 }
 
-/// A source of numbers that look random and are the same each time (xorshift).
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % n as u64).unwrap()
-    }
-
     /// Returns names of which some are prefixes of others.
     fn names(&mut self, most: usize) -> Vec<&'static str> {
         let length = self.below(most + 1);
         let names = ["a", "ab", "b", "a b"];
-        (0..length).map(|_| names[self.below(4)]).collect()
+        (0..length).map(|_| self.one_of(&names)).collect()
     }
 
     fn need(&mut self) -> Need {
@@ -301,7 +292,7 @@ impl Model {
 fn decisions_are_those_of_a_model_that_looks_at_every_rule() {
     let (mut cases, mut allowed) = (0, 0);
     for seed in 1..=400_u64 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut model = Model(Vec::new());
         for _ in 0..dice.below(9) {
             let names = dice.names(4);

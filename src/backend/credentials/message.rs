@@ -35,7 +35,7 @@ pub(super) struct Form(String);
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(super) struct Granted {
     pub(super) token: String,
-    /// Its type, in any case.
+    /// The type of the token, in any case.
     pub(super) kind: String,
     pub(super) life: Option<Duration>,
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::transport::coarse_clock::Moment;
 
-/// One of this many requests goes through, …
+/// The number of requests of which one goes through.
 const SHARE: u64 = 10;
-/// … and at most one in this time, in microseconds.
+/// The shortest time between two that go through, in microseconds.
 const PACE: Moment = 100_000;
 
 /// The share of one catalog.

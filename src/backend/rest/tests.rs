@@ -4,7 +4,6 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Method};
 use http_body_util::{BodyExt as _, StreamBody};
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
@@ -15,7 +14,12 @@ use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::request::origin::Origin;
-use crate::request::peer::Peer;
+
+mod breaker;
+mod connections;
+mod endpoints;
+mod heads;
+mod http2;
 
 /// A time that is long enough for loopback, and short enough to wait for where nothing comes.
 const SOON: Duration = Duration::from_millis(300);
@@ -96,6 +100,39 @@ fn kind(outcome: &Result<Response<Body>, Failure>) -> &'static str {
     }
 }
 
+/// Starts a catalog that handles every request in the same way, over any number of connections.
+async fn always(act: Act) -> Catalog {
+    Catalog::start(vec![act; 2_000]).await
+}
+
+fn status(status: &str) -> Act {
+    Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
+}
+
+/// Returns the configuration of a catalog at these addresses. Its breaker opens late unless a test
+/// says otherwise.
+fn at(addresses: &[&str]) -> RestConfig {
+    let mut config = config(addresses[0]);
+    let others = addresses[1..].iter();
+    config.endpoints = others.map(|uri| uri.parse().unwrap()).collect();
+    config.breaker.failures = 1_000;
+    config
+}
+
+async fn statuses(rest: &Kind, count: usize, request: fn() -> Request<Body>) -> Vec<u16> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        match rest.send(SOON, request()).await {
+            Ok(response) => {
+                all.push(response.status().as_u16());
+                let _ = whole(response).await;
+            }
+            Err(_) => all.push(0),
+        }
+    }
+    all
+}
+
 /// Returns an address that refuses connections.
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -114,20 +151,6 @@ async fn deaf() -> String {
     }
     std::mem::forget((listener, queued));
     format!("http://{address}")
-}
-
-/// Lets the runtime process all events of the sockets: an exchange over a new socket comes after all of
-/// them.
-async fn settle() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut client = TcpStream::connect(listener.local_addr().unwrap())
-        .await
-        .unwrap();
-    let (mut server, _) = listener.accept().await.unwrap();
-    for _ in 0..3 {
-        client.write_all(b"x").await.unwrap();
-        tokio::io::AsyncReadExt::read_u8(&mut server).await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -221,79 +244,6 @@ async fn a_question_is_answered_whole_and_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_once_its_answer_was_read() {
-    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nwarm\r\n0\r\n\r\n";
-    let catalog = Catalog::start(vec![
-        ok("warm"),
-        Act::Answer(chunked.to_owned()),
-        ok(""),
-        ok("warm"),
-        ok("frame"),
-        ok("left"),
-        Act::Answer("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_owned()),
-        ok("warm"),
-    ])
-    .await;
-    let rest = to(&catalog);
-    warm(&rest).await;
-    warm(&rest).await;
-    drop(rest.send(SOON, write()).await.unwrap());
-    warm(&rest).await;
-    // The reader knows the length, and does not poll for more.
-    let mut response = rest.send(SOON, read()).await.unwrap();
-    response.body_mut().frame().await.unwrap().unwrap();
-    drop(response);
-    // An answer that came whole with its headers need not be read.
-    drop(rest.send(SOON, read()).await.unwrap());
-    drop(rest.send(SOON, read()).await.unwrap());
-    assert_eq!(catalog.connections(), 1);
-    // That answer was not read to its end, so its connection was closed.
-    warm(&rest).await;
-    assert_eq!(catalog.connections(), 2);
-}
-
-#[tokio::test]
-async fn a_connection_that_the_catalog_closed_while_idle_is_not_used() {
-    for request in [read(), write(), streamed(Operation::InsertIntoTable)] {
-        let closing = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwarm".to_owned();
-        let catalog = Catalog::start(vec![Act::AnswerAndClose(closing), ok("fresh")]).await;
-        let rest = to(&catalog);
-        warm(&rest).await;
-        settle().await;
-        let response = rest.send(SOON, request).await.unwrap();
-        assert_eq!(whole(response).await.unwrap(), "fresh");
-        assert_eq!(catalog.connections(), 2);
-    }
-}
-
-#[tokio::test]
-async fn only_a_read_whose_body_is_at_hand_is_sent_again_when_a_used_connection_breaks() {
-    let cases = [
-        (read(), "ok", 3),
-        (write(), "lost", 2),
-        (streamed(Operation::QueryTable), "lost", 2),
-        (streamed(Operation::InsertIntoTable), "lost", 2),
-    ];
-    for (request, expected, sent) in cases {
-        let catalog = Catalog::start(vec![ok("warm"), Act::Close, ok("fresh")]).await;
-        let rest = to(&catalog);
-        warm(&rest).await;
-        let outcome = rest.send(SOON, request).await;
-        assert_eq!(kind(&outcome), expected);
-        assert_eq!(catalog.requests().len(), sent);
-    }
-}
-
-#[tokio::test]
-async fn a_request_is_sent_again_once_at_most() {
-    let catalog = Catalog::start(vec![ok("warm"), Act::Close, Act::Close, ok("never")]).await;
-    let rest = to(&catalog);
-    warm(&rest).await;
-    assert_eq!(kind(&rest.send(SOON, read()).await), "lost");
-    assert_eq!(catalog.requests().len(), 3);
-}
-
-#[tokio::test]
 async fn a_request_that_an_endpoint_took_goes_to_no_other() {
     for request in [write(), streamed(Operation::InsertIntoTable)] {
         let first = Catalog::start(vec![Act::Close]).await;
@@ -305,105 +255,8 @@ async fn a_request_that_an_endpoint_took_goes_to_no_other() {
     }
 }
 
-mod endpoints;
-mod http2;
-
-#[tokio::test]
-async fn a_base_path_stays_before_every_path() {
-    let cases = [
-        ("", "/v1/table/t/describe?delimiter=%24", "/up?x=1"),
-        ("/", "/v1/table/t/describe?delimiter=%24", "/up?x=1"),
-        (
-            "/lance",
-            "/lance/v1/table/t/describe?delimiter=%24",
-            "/lance/up?x=1",
-        ),
-        (
-            "/a%20b/c/",
-            "/a%20b/c/v1/table/t/describe?delimiter=%24",
-            "/a%20b/c/up?x=1",
-        ),
-    ];
-    for (base, expected, health) in cases {
-        let catalog = Catalog::start(vec![ok("warm"), ok("")]).await;
-        let mut config = config(&format!("{}{base}", catalog.uri()));
-        config.health.path = "/up?x=1".to_owned();
-        let rest = rest(&config);
-        warm(&rest).await;
-        check(&rest).await.unwrap();
-        let requests = catalog.requests();
-        assert!(
-            requests[0].starts_with(&format!("POST {expected} HTTP/1.1\r\n")),
-            "{}",
-            requests[0]
-        );
-        assert!(
-            requests[1].starts_with(&format!("GET {health} HTTP/1.1\r\n")),
-            "{}",
-            requests[1]
-        );
-    }
-}
-
-#[tokio::test]
-async fn the_catalog_sees_its_own_host_the_peer_and_what_is_end_to_end() {
-    let catalog = Catalog::start(vec![ok("warm")]).await;
-    let mut config = config(&catalog.uri());
-    config.headers = vec![("x-api-key".parse().unwrap(), HeaderValue::from_static("k"))];
-    let mut request = read();
-    for (name, value) in [
-        ("host", "gateway.example"),
-        ("connection", "keep-alive, x-hop"),
-        ("x-hop", "1"),
-        ("x-forwarded-for", "203.0.113.9"),
-        ("authorization", "Bearer t"),
-        ("x-request-id", "r1"),
-        ("expect", "100-continue"),
-    ] {
-        let name: http::HeaderName = name.parse().unwrap();
-        request.headers_mut().insert(name, value.parse().unwrap());
-    }
-    let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
-    RequestContext::more(request.extensions_mut()).peer = Some(peer);
-    rest(&config).send(SOON, request).await.unwrap();
-    let (head, body) = catalog.requests()[0]
-        .split_once("\r\n\r\n")
-        .map(|(h, b)| (h.to_owned(), b.to_owned()))
-        .unwrap();
-    let mut lines = head.split("\r\n").skip(1).collect::<Vec<_>>();
-    lines.sort_unstable();
-    let host = format!("host: {}", catalog.address);
-    let expected = [
-        "authorization: Bearer t",
-        "content-length: 2",
-        "forwarded: for=192.0.2.7;proto=http",
-        &host,
-        "x-api-key: k",
-        "x-forwarded-for: 192.0.2.7",
-        "x-request-id: r1",
-    ];
-    assert_eq!(lines, expected);
-    assert_eq!(body, "{}");
-}
-
-#[tokio::test]
-async fn an_answer_brings_no_header_of_its_own_hop() {
-    let answer = "HTTP/1.1 200 OK\r\nserver: catalog\r\nkeep-alive: timeout=5\r\nconnection: keep-alive, x-hop\r\nx-hop: 1\r\nx-nsgate-a: 1\r\ncontent-length: 0\r\n\r\n";
-    let catalog = Catalog::start(vec![Act::Answer(answer.to_owned())]).await;
-    let response = to(&catalog).send(SOON, read()).await.unwrap();
-    let mut names = response
-        .headers()
-        .keys()
-        .map(http::HeaderName::as_str)
-        .collect::<Vec<_>>();
-    names.sort_unstable();
-    assert_eq!(names, ["content-length", "server"]);
-}
-
 #[tokio::test]
 async fn health_is_any_answer_below_500() {
-    let status =
-        |status: &str| Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"));
     let catalog = Catalog::start(vec![
         status("200 OK"),
         status("404 N"),
@@ -420,27 +273,4 @@ async fn health_is_any_answer_below_500() {
     }
     assert_eq!(found, [true, true, false, false]);
     assert!(catalog.requests()[0].contains("authorization: Bearer own\r\n"));
-}
-
-#[tokio::test]
-async fn idle_connections_are_bounded_in_number_and_age() {
-    let catalog = Catalog::start(vec![ok("a"), ok("b"), ok("c"), ok("d")]).await;
-    let mut config = config(&catalog.uri());
-    config.pool.max_idle = 1;
-    let bounded = rest(&config);
-    let (a, b) = tokio::join!(bounded.send(SOON, read()), bounded.send(SOON, read()));
-    let (a, b) = (whole(a.unwrap()).await, whole(b.unwrap()).await);
-    assert!(a.is_ok() && b.is_ok());
-    assert_eq!(catalog.connections(), 2);
-    let (c, d) = tokio::join!(bounded.send(SOON, read()), bounded.send(SOON, read()));
-    drop((c.unwrap(), d.unwrap()));
-    assert_eq!(catalog.connections(), 3, "one of two was kept");
-
-    let catalog = Catalog::start(vec![ok("warm"), ok("warm")]).await;
-    let mut config = self::config(&catalog.uri());
-    config.pool.idle_timeout = Duration::ZERO;
-    let rest = rest(&config);
-    warm(&rest).await;
-    warm(&rest).await;
-    assert_eq!(catalog.connections(), 2);
 }

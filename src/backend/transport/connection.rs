@@ -83,9 +83,9 @@ pub(in crate::backend) enum ReceivedBody {
 
 /// The reason why an exchange gave no response.
 pub(in crate::backend) enum ExchangeError {
-    /// Nothing was written; the request is unchanged.
+    /// A request of which nothing was written; it is unchanged.
     Unsent(BoxError),
-    /// Some of the request may have been written.
+    /// A request that may have been written in part.
     Lost(BoxError),
     /// No response arrived in time.
     Late,

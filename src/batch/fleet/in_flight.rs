@@ -30,7 +30,7 @@ struct Bucket {
     /// The counter in which new requests count.
     phase: AtomicU32,
     counts: [AtomicU32; 2],
-    /// For each counter, the number of drains that did not wait any longer.
+    /// The number of drains that did not wait any longer, for each counter.
     dooms: [AtomicU32; 2],
     /// One drain at a time.
     drains: Mutex<()>,

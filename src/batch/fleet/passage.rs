@@ -11,13 +11,13 @@ use crate::error::Error;
 /// The part of a request that batches may concern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// Nothing: no batch can change what the request is about.
+    /// No part: no batch can change what the request is about.
     Nothing,
     /// One table; see [`guard_key`](super::guard_key).
     Table(&'a str),
     /// The names of tables.
     Names,
-    /// Whatever the owner of the log knows: batches, transactions, and requests that give or take names.
+    /// The knowledge of the owner of the log: batches, transactions, and requests that give or take names.
     Owner,
 }
 

@@ -16,6 +16,7 @@ mod install;
 mod keeper;
 mod link;
 mod member;
+mod observer;
 mod outage_report;
 mod outside;
 mod owner;
@@ -36,7 +37,7 @@ pub use install::prepare;
 pub use outside::{Outside, Stream};
 
 use reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
-use thread::{Shared, Work};
+use thread::{Shared, Use, Work};
 use writer::{Answer, Write, WriteKind};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
@@ -70,20 +71,6 @@ pub struct PostgresLog {
 struct Queues {
     writers: Arc<[mpsc::Sender<Write>]>,
     lookups: mpsc::Sender<Lookup>,
-}
-
-/// The way in which a gateway uses the log.
-enum Use {
-    /// As its only gateway, which waits for another one up to `patience`.
-    Alone { patience: Duration },
-    /// Together with others, which reach it at `address`.
-    Shared { address: String },
-}
-
-impl Use {
-    fn is_shared(&self) -> bool {
-        matches!(self, Self::Shared { .. })
-    }
 }
 
 struct Running {

@@ -31,7 +31,7 @@ pub(super) struct EntryRun {
 /// The version number, or the name, of an entry after its undo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Number {
-    /// Not freed: nothing was undone.
+    /// Kept: nothing was undone.
     #[default]
     Used,
     /// Freed by undo; its cool-down begins when the table is unlocked.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, StreamExt, stream};
 
-use super::effects::unsent;
+use super::requests::unsent;
 use crate::batch::participant::{self, CallerContext, CreateOutcome};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;

@@ -5,24 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use super::*;
+use crate::util::dice::Dice;
 
 mod catalog;
 
 const WALKS: u64 = 20_000;
 /// The number of steps after which faults stop, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
-
-/// Marsaglia's xorshift: a walk is replayed from its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// The maker of an entry's version in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +42,7 @@ impl Late {
 }
 
 struct World {
-    random: Random,
+    random: Dice,
     shares: Vec<Vec<usize>>,
     /// The state of each removal, true if it is done; `None` if the entry is not a removal.
     removals: Vec<Option<bool>>,
@@ -94,9 +83,9 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut random = Dice::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut shares: Vec<Vec<usize>> = vec![Vec::new()];
-        let entries = 1 + random.below(4) as usize;
+        let entries = 1 + random.below(4);
         for entry in 0..entries {
             if !shares[shares.len() - 1].is_empty() && random.below(3) > 0 {
                 shares.push(Vec::new());
@@ -145,7 +134,7 @@ impl World {
         }
     }
 
-    fn faulty(&mut self, one_in: u64) -> bool {
+    fn faulty(&mut self, one_in: usize) -> bool {
         self.steps < FAULTY_STEPS && self.random.below(one_in) == 0
     }
 
@@ -312,7 +301,7 @@ fn walk(seed: u64) -> World {
             waiting = world.begin(effects);
             continue;
         }
-        let next = world.random.below(waiting.len() as u64) as usize;
+        let next = world.random.below(waiting.len());
         let event = match waiting.remove(next) {
             Err(event) => event,
             Ok(effect) => match world.perform(effect.clone()) {

@@ -136,7 +136,7 @@ pub enum Answer {
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// It is not known yet whether the decision record is durable.
+    /// A decision whose record may or may not be durable.
     Unknown,
 }
 

@@ -45,15 +45,15 @@ pub struct Tally {
 /// The decision on a page, by the numbers of its versions. The cases are those of [`FilteredPage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is hidden, and the page is not too long.
+    /// A page with nothing hidden that is not too long.
     Untouched,
     /// The versions that are left, up to the client's limit, can be shown.
     Shown,
     /// Too few versions are left.
     AskFor(u64),
-    /// None is left, and the catalog has more.
+    /// No version is left, and the catalog has more.
     NextPage(String),
-    /// None is left.
+    /// No version is left.
     NothingVisible,
 }
 

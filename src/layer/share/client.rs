@@ -56,7 +56,7 @@ pub trait PeerNetwork: Send + Sync + 'static {
 /// The client of a request, as the gateway that it came to knows it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ClientOf {
-    /// Its address and port.
+    /// The address and port of the client.
     pub(super) address: std::net::SocketAddr,
     /// True if it came over TLS.
     pub(super) secure: bool,

@@ -1,6 +1,4 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -16,6 +14,7 @@ use crate::protocol::operation::Operation;
 use crate::protocol::principal::{Identity, Principal};
 use crate::request::change::TableChange;
 use crate::telemetry::Log;
+use crate::telemetry::memory_sink::MemorySink;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -89,22 +88,9 @@ async fn a_trace_is_continued_with_its_state_or_started_without() {
     }
 }
 
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Returns the line of a request that carried a token, a path and a body.
 async fn logged(format: LogFormat, has_names: bool) -> String {
-    let sink = Sink::default();
+    let sink = MemorySink::default();
     let log = Log::to(sink.clone(), format);
     let inner = service_fn(async |mut request: Box<Request<Body>>| {
         let exchange = Arc::clone(RequestRecord::of(&mut request));

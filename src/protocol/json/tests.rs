@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Agreement, Document, Edits, agreement, names, string};
 use crate::protocol::identifier::Identifier;
+use crate::util::dice::Dice;
 
 fn without(body: &'static str, doomed: &[&str]) -> String {
     let document = Document { text: body };
@@ -142,24 +143,9 @@ fn an_identifier_is_the_same_however_it_is_spelled() {
     }
 }
 
-/// Pseudo-random numbers that are the same in each run (an LCG with Knuth's constants).
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.roll(of.len())]
-    }
-
     fn space(&mut self) -> &'static str {
-        self.pick(&["", "", " ", "\n\t", "  "])
+        self.one_of(&["", "", " ", "\n\t", "  "])
     }
 
     fn value(&mut self, depth: usize) -> String {
@@ -172,8 +158,8 @@ impl Dice {
             "\"é\"",
             "18446744073709551616",
         ];
-        match self.roll(if depth == 0 { 1 } else { 3 }) {
-            0 => self.pick(&leaves).to_owned(),
+        match self.below(if depth == 0 { 1 } else { 3 }) {
+            0 => self.one_of(&leaves).to_owned(),
             1 => self.object(depth - 1),
             _ => format!(
                 "[{}{},{}]",
@@ -187,8 +173,8 @@ impl Dice {
     fn object(&mut self, depth: usize) -> String {
         let mut names = vec!["a", "b", "c", "d", "e"];
         let mut members = Vec::new();
-        for _ in 0..self.roll(6) {
-            let name = names.remove(self.roll(names.len()));
+        for _ in 0..self.below(6) {
+            let name = names.remove(self.below(names.len()));
             let (before, colon, after) = (self.space(), self.space(), self.space());
             members.push(format!(
                 "{before}\"{name}\"{colon}:{after}{}{before}",
@@ -201,7 +187,7 @@ impl Dice {
 
 #[test]
 fn editing_bytes_is_editing_the_value() {
-    let mut dice = Dice(7);
+    let mut dice = Dice::new(7);
     for round in 0..5000 {
         let body = dice.object(3);
         let document = Document { text: &body };
@@ -215,7 +201,7 @@ fn editing_bytes_is_editing_the_value() {
                     serde_json::from_str::<serde_json::Value>(member.value).unwrap(),
                     members[&*member.name]
                 );
-                match dice.roll(3) {
+                match dice.below(3) {
                     0 => {
                         edits.remove(document, &member, removed);
                         members.remove(&*member.name);

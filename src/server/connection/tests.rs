@@ -9,6 +9,7 @@ use super::*;
 use crate::body::KeepAliveBody;
 
 mod direct;
+mod like_hyper;
 
 /// A header that makes hyper serve a request, and those that follow.
 const OTHER: &str = "te: trailers\r\n";

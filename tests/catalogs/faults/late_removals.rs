@@ -71,7 +71,7 @@ fn a_late_delete_takes_no_append_after_a_restart() {
     written_meanwhile(&scene, "append", &delete);
 }
 
-/// Something between gateway and catalog answers 503 for the catalog, and sends the delete on later.
+/// A proxy between gateway and catalog answers 503 for the catalog, and sends the delete on later.
 #[test]
 fn a_late_delete_that_was_refused_takes_no_append() {
     let Some(scene) = Scene::set() else { return };
@@ -85,7 +85,7 @@ fn a_late_delete_that_was_refused_takes_no_append() {
     written_meanwhile(&scene, "append", &delete);
 }
 
-/// Something between gateway and catalog answers that the delete was done, and sends it on later.
+/// A proxy between gateway and catalog answers that the delete was done, and sends it on later.
 #[test]
 fn a_late_delete_that_was_confirmed_takes_no_append() {
     let Some(scene) = Scene::set() else { return };

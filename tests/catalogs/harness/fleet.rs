@@ -22,9 +22,9 @@ pub struct SharedLog {
     /// The primary, and its standby.
     servers: [Postgres; 2],
     primary: usize,
-    /// From each gateway to each server.
+    /// The cables from each gateway to each server.
     cables: Vec<[Cable; 2]>,
-    /// From the other gateways to each.
+    /// The cables from the other gateways to each.
     entrances: Vec<Cable>,
 }
 

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::{Process, block_on};
 use crate::client::{Client, Reply};
+use crate::proc_status;
 
 const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "catalog";
@@ -272,9 +273,7 @@ impl Gateway {
     /// Reads a number of kB from `/proc/PID/status`, such as `VmHWM`.
     pub fn memory(&self, field: &str) -> u64 {
         let id = self.process.as_ref().unwrap().id();
-        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        proc_status::read(id, field)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) const ROUNDS: u64 = KINDS.len() as u64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Nothing fails.
+    /// No failure.
     Nothing,
     /// A gateway is killed, and stays away for up to two leases.
     Kill,
@@ -65,7 +65,7 @@ pub(super) struct Fleet {
     log: SharedLog,
     rounds: usize,
     only: Option<String>,
-    /// For each failure of a gateway with undecided batches, the time until they were decided.
+    /// The time until its undecided batches were decided, for each failure of a gateway.
     decided: Vec<Duration>,
 }
 

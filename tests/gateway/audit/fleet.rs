@@ -14,7 +14,7 @@ async fn a_batch_that_is_passed_on_is_written_once_by_the_owner_with_its_client(
         return;
     };
     let address = server.socket();
-    let prepared = std::process::Command::new(crate::harness::program())
+    let prepared = std::process::Command::new(crate::running_gateway::program())
         .args(["log", "prepare", &address])
         .output();
     assert!(prepared.unwrap().status.success());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{INSERT, line_of, lines, matching, path, setup, world};
-use crate::batches::{BATCH, pair, settled, stage, start};
+use crate::batches::{BATCH, leave_hazard, pair, settled, stage, start};
 use crate::catalog::faults::Fault;
 use crate::client::full;
 use crate::harness::{Setup, World};
@@ -320,22 +320,7 @@ async fn gone(world: &World) {
 
 /// Leaves a batch with a hazard, and returns its id.
 async fn hazard(world: &World) -> String {
-    let gate = world.catalog("east").hold(CREATE);
-    world.catalog("east").fail(CREATE, REFUSED);
-    let batch = start(world.client(), pair(world, 2));
-    gate.reached(1).await;
-    crate::batches::until("west is prepared", || {
-        crate::batches::stored(world, "west") == [1, 2]
-    })
-    .await;
-    // Another writer builds on the prepared version.
-    let table = ["west".to_owned(), "t1".to_owned()];
-    world
-        .catalog("west")
-        .store()
-        .put(&table, 3, "built on".to_owned());
-    gate.open();
-    batch.await.unwrap();
+    leave_hazard(world).await;
     let found = async {
         loop {
             let open = world.admin().get("/batches").await.ok().json();

@@ -1,7 +1,6 @@
 //! An audit log that cannot be written: stated, counted, and changes go on or are refused as configured.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::BufRead;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -10,6 +9,7 @@ use super::{INSERT, lines, path, setup, world};
 use crate::batches::until;
 use crate::client::{Client, full};
 use crate::harness::{Setup, World};
+use crate::running_gateway::{self, RunningGateway};
 use crate::token;
 
 /// The size that files may have, in KiB: more than the batch log has.
@@ -169,59 +169,18 @@ async fn a_full_disk_holds_up_no_change_otherwise_and_lost_lines_are_counted() {
     .await;
 }
 
-/// A gateway whose audit log is standard error, which the test reads.
-struct Read {
-    child: Child,
-    log: Option<BufReader<std::process::ChildStderr>>,
-    client: Client,
-    admin: Client,
-}
-
-impl Read {
-    fn start(world: &World) -> Self {
-        let mut child = Command::new(crate::harness::program())
-            .args(["serve", "--config", "gateway.yaml"])
-            .current_dir(world.folder())
-            .env_clear()
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut address = |words: &str| loop {
-            let mut line = String::new();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "it did not start");
-            if let Some((_, address)) = line.split_once(words) {
-                break address.trim().split('"').next().unwrap().parse().unwrap();
-            }
-        };
-        let admin = Client::new(address("nsgate admin on http://"));
-        let client = Client::new(address("nsgate listening on http://"));
-        let bearer = format!("Bearer {}", token::token(&json!({})));
-        Self {
-            child,
-            log: Some(log),
-            client: client.header("authorization", &bearer),
-            admin,
-        }
-    }
-}
-
-impl Drop for Read {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test]
 async fn a_reader_that_is_gone_is_like_a_full_disk() {
     for required in [true, false] {
         let telemetry = format!("telemetry: {{ audit: stderr, audit_required: {required} }}");
         let mut world = Setup::two().section(&telemetry).start().await.seeded();
         world.kill();
-        let mut gateway = Read::start(&world);
-        assert_eq!(insert(&gateway.client, "seen").await.0, 200);
-        let mut log = gateway.log.take().unwrap();
+        let mut command = running_gateway::command(world.folder());
+        let (gateway, mut log) = RunningGateway::start_unread(command.env_clear());
+        let (client, admin) = (Client::new(gateway.address), Client::new(gateway.admin));
+        let bearer = format!("Bearer {}", token::token(&json!({})));
+        let client = client.header("authorization", &bearer);
+        assert_eq!(insert(&client, "seen").await.0, 200);
         let line = loop {
             let mut line = String::new();
             assert_ne!(log.read_line(&mut line).unwrap(), 0);
@@ -232,8 +191,8 @@ async fn a_reader_that_is_gone_is_like_a_full_disk() {
         };
         assert_eq!(line["request"], "seen");
         drop(log);
-        let first = insert(&gateway.client, "unseen").await;
-        let second = insert(&gateway.client, "refused").await;
+        let first = insert(&client, "unseen").await;
+        let second = insert(&client, "refused").await;
         if required {
             assert_eq!((first.0, second.0), (503, 503), "{first:?} {second:?}");
             assert!(second.2.contains("no change is made"), "{second:?}");
@@ -242,7 +201,7 @@ async fn a_reader_that_is_gone_is_like_a_full_disk() {
         }
         let told = async {
             loop {
-                let page = gateway.admin.get("/metrics").await.ok();
+                let page = admin.get("/metrics").await.ok();
                 let page = String::from_utf8(page.body.to_vec()).unwrap();
                 if page.contains("nsgate_audit_writable 0\n") {
                     break;

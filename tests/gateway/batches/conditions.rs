@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use super::{assert_both, pair, start, stored, until, world};
+use super::{assert_both, prepared, world};
 use crate::client::full;
 
 const FILTERED: [(&str, &str); 3] = [
@@ -29,10 +29,7 @@ async fn what_is_filtered_is_neither_asked_for_with_conditions_nor_validated() {
     for (name, value) in CONDITIONS {
         client = client.header(name, value);
     }
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     for step in ["hidden", "revealed"] {
         for (method, target) in FILTERED {
             west.forget();

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{BATCH, assert_both, pair, stage, start, stored, told, until, visible, world};
+use super::{
+    BATCH, assert_both, pair, prepared, stage, start, stored, told, until, visible, world,
+};
 use crate::catalog::faults::{BROKEN, Fault, GARBAGE, Gate};
 
 /// The catalog may have acted before the fault. The gateway finds out whether it has, and
@@ -147,10 +149,7 @@ async fn a_conflict_that_lies_is_never_half_a_batch() {
 #[tokio::test]
 async fn a_catalog_that_stops_in_the_middle_fails_the_batch() {
     let world = world("prepare_timeout: 1s").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (_, batch) = prepared(&world, 2).await;
     world.catalog("east").stop().await;
     let reply = batch.await.unwrap();
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{BATCH, pair, start, stored, until, visible};
+use super::{BATCH, pair, prepared, prepared_to_fail, stored, until, visible};
 use crate::catalog::faults::{BROKEN, Fault, Gate};
 use crate::client::Reply;
 use crate::harness::{Setup, World};
@@ -43,18 +43,6 @@ fn describing(world: &World, table: &'static str) -> JoinHandle<Reply> {
     let client = world.client();
     let target = format!("/v1/table/{table}/describe");
     tokio::spawn(async move { client.post(&target, &json!({})).await })
-}
-
-/// Starts a batch and waits until west is prepared; its create in east waits at the gate.
-async fn prepared(world: &World, version: u64) -> (Gate, JoinHandle<Reply>) {
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(world, version));
-    gate.reached(1).await;
-    until("west is prepared", || {
-        stored(world, "west").contains(&version)
-    })
-    .await;
-    (gate, batch)
 }
 
 fn shown(reply: Reply) -> Value {
@@ -153,11 +141,7 @@ async fn a_describe_that_outlasts_the_batch_shows_nothing_of_it() {
             described = Some(describing(&world, table));
             asked.reached(1).await;
         }
-        let gate = world.catalog("east").hold("create_table_version");
-        world.catalog("east").fail("create_table_version", REFUSED);
-        let batch = start(world.client(), pair(&world, 2));
-        gate.reached(1).await;
-        until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+        let (gate, batch) = prepared_to_fail(&world, 2, REFUSED).await;
         tells(&world, &json!(2));
         let described = described.unwrap_or_else(|| describing(&world, table));
         asked.open();

@@ -3,7 +3,10 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, numbers, pair, stage, start, stored, until, visible, world};
+use super::{
+    BATCH, assert_both, numbers, pair, prepared, prepared_to_fail, stage, start, stored, until,
+    visible, world,
+};
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::full;
 use crate::harness::Setup;
@@ -181,10 +184,7 @@ async fn a_reader_waits_where_nothing_can_be_shown() {
 async fn what_depends_on_the_latest_version_waits_and_the_rest_does_not() {
     let world = world("lock_timeout: 300ms").await;
     world.catalog("west").store().seed(&["west", "t2"], 1);
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let client = world.client();
     for operation in ["describe", "exists"] {
         let target = format!("{WEST}/{operation}");
@@ -272,10 +272,7 @@ async fn a_batch_waits_for_changes_that_are_under_way() {
 #[tokio::test]
 async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
     let world = world("").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let next = stage(&world, "west", 3);
     let client = world.client();
     let create =
@@ -296,12 +293,8 @@ async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
 #[tokio::test]
 async fn a_create_above_an_aborted_version_is_refused() {
     let world = world("").await;
-    let gate = world.catalog("east").hold("create_table_version");
     let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
-    world.catalog("east").fail("create_table_version", refusal);
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared_to_fail(&world, 2, refusal).await;
     let next = stage(&world, "west", 3);
     let client = world.client();
     let create =
@@ -354,10 +347,7 @@ async fn a_number_that_was_undone_cleanly_is_used_again_at_once() {
 async fn a_second_mount_of_a_table_shows_no_more_than_the_first() {
     let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
     let world = setup.start().await.seeded();
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let mirror = world
         .client()
         .post_nothing("/v1/table/mirror%24t1/version/list")

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, pair, settled, start, stored, until, visible, world};
+use super::{BATCH, assert_both, pair, prepared, settled, start, stored, until, visible, world};
 use crate::catalog::faults::{Fault, Gate};
 use crate::harness::World;
 
@@ -122,10 +122,7 @@ async fn right_after_the_answer() {
 #[tokio::test]
 async fn a_catalog_that_is_away_keeps_only_its_own_tables_locked() {
     let mut world = world("lock_timeout: 200ms").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (_, batch) = prepared(&world, 2).await;
     world.kill();
     world.catalog("east").behave();
     world.catalog("west").stop().await;

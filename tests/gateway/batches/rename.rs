@@ -1,10 +1,13 @@
 //! A table has exactly one name at every moment, whether its catalog renames it or the gateway does so instead.
 
+mod interrupted;
+mod repeated;
+
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{BATCH, pair, settled, start, stored, told, until};
+use super::{BATCH, pair, prepared, settled, start, told, until};
 use crate::catalog::faults::{Fault, Gate};
 use crate::catalog::{BatchCreate, Catalog, MISSING};
 use crate::client::{Client, Reply};
@@ -45,6 +48,15 @@ async fn rename(client: Client, table: &str, body: &Value) -> Reply {
     client
         .post(&format!("/v1/table/{table}/rename"), body)
         .await
+}
+
+/// Holds the next deregister of `west$t1` before its catalog acts.
+fn hold_deregister(world: &World) -> Gate {
+    let gate = Gate::new();
+    let fault = Fault::HoldBefore(gate.clone());
+    let west = world.catalog("west");
+    west.fail_nth("deregister_table", &["west", "t1"], 1, fault);
+    gate
 }
 
 /// Renames `west$t1` to `namespace$u` in a task of its own.
@@ -156,10 +168,7 @@ async fn a_catalog_that_renames_is_left_to_it() {
     assert!(world.catalog("west").seen_of("register_table").is_empty());
 
     // The rename is refused while a batch is on the table.
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let reply = rename(world.client(), OLD, &json!({"new_table_name": "t2"})).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     assert_eq!(world.catalog("west").seen_of("rename_table").len(), 3);
@@ -324,110 +333,6 @@ async fn a_table_that_would_keep_its_name_is_not_renamed() {
 }
 
 #[tokio::test]
-async fn a_repeated_rename_joins_the_first() {
-    let mut world = world().await;
-    let keyed = |world: &World| world.client().header("idempotency-key", "once");
-    let gate = world.catalog("east").hold("register_table");
-    let client = keyed(&world);
-    let first = tokio::spawn(async move { rename(client, OLD, &to("east", "u")).await });
-    gate.reached(1).await;
-    let client = keyed(&world);
-    let second = tokio::spawn(async move { rename(client, OLD, &to("east", "u")).await });
-    gate.open();
-    let first = first.await.unwrap().ok().json();
-    assert_eq!(second.await.unwrap().ok().json(), first);
-    for _ in 0..2 {
-        let again = rename(keyed(&world), OLD, &to("east", "u")).await;
-        assert_eq!(again.ok().json(), first);
-        world.restart().await;
-    }
-    let other = rename(keyed(&world), OLD, &to("east", "v")).await;
-    assert_eq!(other.status, 422, "{other:?}");
-    // The gateway tries one register for each way of writing a location.
-    assert_eq!(world.catalog("east").seen_of("register_table").len(), 2);
-    assert_renamed(&world, "east$u", "once").await;
-}
-
-/// The gateway is killed once the rename is committed, before or after the catalog has removed the old name
-/// without an answer.
-#[tokio::test]
-async fn a_rename_is_repeated_from_memory_although_its_names_are_watched() {
-    for fault in [
-        Fault::HoldBefore(Gate::new()),
-        Fault::HoldAfter(Gate::new()),
-    ] {
-        let (Fault::HoldBefore(gate) | Fault::HoldAfter(gate)) = &fault else {
-            continue;
-        };
-        let mut world = over("lock_timeout: 200ms").await;
-        let west = world.catalog("west");
-        west.fail_nth("deregister_table", &["west", "t1"], 1, fault.clone());
-        let keyed = |world: &World| world.client().header("idempotency-key", "once");
-        let to = json!({"new_table_name": "u"});
-        let first = rename(keyed(&world), OLD, &to).await.ok().json();
-        gate.reached(1).await;
-        world.kill();
-        // By now the catalog supports renames.
-        west_renames(&world);
-        world.restart().await;
-        let asked = world.catalog("west").seen_of("rename_table").len();
-        let again = rename(keyed(&world), OLD, &to).await;
-        assert_eq!(again.ok().json(), first, "{fault:?}");
-        let other = json!({"new_table_name": "v"});
-        let other = rename(keyed(&world), OLD, &other).await;
-        assert_eq!(other.status, 422, "{other:?}");
-        let asked_since = world.catalog("west").seen_of("rename_table").len() - asked;
-        assert_eq!(asked_since, 0, "{fault:?}");
-        gate.open();
-    }
-}
-
-fn west_renames(world: &World) {
-    let west = world.catalog("west");
-    west.can("rename_table", 200, "application/json", b"{}");
-}
-
-/// The gateway is killed before the decision, and the catalog is down when the gateway is back.
-#[tokio::test]
-async fn a_rename_that_is_not_over_is_waited_for_by_its_repetition() {
-    let mut world = over("lock_timeout: 200ms").await;
-    let gate = Gate::new();
-    let fault = Fault::HoldAfter(gate.clone());
-    let west = world.catalog("west");
-    // The gateway tries one register for each way of writing a location.
-    west.fail_nth("register_table", &["west", "u"], 2, fault);
-    let keyed = |world: &World| world.client().header("idempotency-key", "once");
-    let to = json!({"new_table_name": "u"});
-    let (client, body) = (keyed(&world), to.clone());
-    let first = tokio::spawn(async move {
-        let target = format!("/v1/table/{OLD}/rename");
-        let body = crate::client::full(body.to_string());
-        let client = client.header("content-type", "application/json");
-        client.send(Method::POST, &target, body).await
-    });
-    gate.reached(1).await;
-    world.kill();
-    assert!(first.await.unwrap().is_err());
-    let west = world.catalog("west");
-    let lost = Gate::new();
-    let unheard = Fault::HoldBefore(lost.clone());
-    west.fail_always("describe_table", unheard);
-    west_renames(&world);
-    world.restart().await;
-    lost.reached(1).await;
-    let asked = world.catalog("west").seen_of("rename_table").len();
-    let client = keyed(&world);
-    let again = tokio::spawn(async move { rename(client, OLD, &to).await });
-    world.catalog("west").behave();
-    lost.open();
-    let transaction = again.await.unwrap().ok().json()["transaction_id"].clone();
-    assert_eq!(told(&world, &transaction).await, "Succeeded");
-    assert_eq!(world.catalog("west").seen_of("rename_table").len(), asked);
-    assert_renamed(&world, "west$u", "waited for").await;
-    gate.open();
-}
-
-#[tokio::test]
 async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
     for namespace in ["east", "west"] {
         let world = world().await;
@@ -441,14 +346,7 @@ async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
             2,
             Fault::HoldAfter(again.clone()),
         );
-        let last = Gate::new();
-        let from = world.catalog("west");
-        from.fail_nth(
-            "deregister_table",
-            &["west", "t1"],
-            1,
-            Fault::HoldBefore(last.clone()),
-        );
+        let last = hold_deregister(&world);
         let renamed = moved(&world, namespace);
         gate.reached(1).await;
         gate.open();
@@ -466,127 +364,6 @@ async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
         last.open();
         assert_renamed(&world, &new, "removed").await;
     }
-}
-
-#[tokio::test]
-async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
-    // The catalog has not answered yet; it has either not acted or acted.
-    for acted in [false, true] {
-        let mut world = world().await;
-        let gate = Gate::new();
-        let fault = if acted {
-            Fault::HoldAfter(gate.clone())
-        } else {
-            Fault::HoldBefore(gate.clone())
-        };
-        let east = world.catalog("east");
-        east.fail_nth("register_table", &["east", "u"], 2, fault);
-        let renamed = moved(&world, "east");
-        gate.reached(1).await;
-        world.kill();
-        assert!(renamed.await.is_err());
-        world.catalog("east").behave();
-        world.restart().await;
-        settled(&world).await;
-        if acted {
-            // The name is registered, so only the record of the decision was missing.
-            assert_renamed(&world, "east$u", "registered").await;
-        } else {
-            assert_unchanged(&world, "not registered").await;
-        }
-        gate.open();
-    }
-}
-
-/// The new name was registered at a wrong location. The gateway must remove it, although the location does not
-/// show that the registration is its own.
-#[tokio::test]
-async fn killed_with_a_wrong_registration_it_is_taken_away() {
-    let mut world = world().await;
-    world.catalog("east").store().set_root("file:///elsewhere");
-    let gate = Gate::new();
-    let east = world.catalog("east");
-    east.fail_nth(
-        "register_table",
-        &["east", "u"],
-        2,
-        Fault::HoldAfter(gate.clone()),
-    );
-    let renamed = moved(&world, "east");
-    gate.reached(1).await;
-    assert!(names(&world, "east").contains(&"east$u".to_owned()));
-    world.kill();
-    assert!(renamed.await.is_err());
-    world.restart().await;
-    assert_unchanged(&world, "wrong").await;
-    gate.open();
-}
-
-#[tokio::test]
-async fn killed_after_the_decision_the_old_name_goes_in_the_end() {
-    let mut world = world().await;
-    let gate = Gate::new();
-    let west = world.catalog("west");
-    west.fail_nth(
-        "deregister_table",
-        &["west", "t1"],
-        1,
-        Fault::HoldBefore(gate.clone()),
-    );
-    moved(&world, "east").await.unwrap().ok();
-    gate.reached(1).await;
-    world.kill();
-    assert!(names(&world, "west").contains(&"west$t1".to_owned()));
-    let again = Gate::new();
-    let west = world.catalog("west");
-    west.behave();
-    west.fail_nth(
-        "deregister_table",
-        &["west", "t1"],
-        1,
-        Fault::HoldBefore(again.clone()),
-    );
-    world.restart().await;
-    again.reached(1).await;
-    assert_seen(&world, "west$t1", false, "started again").await;
-    assert_seen(&world, "east$u", true, "started again").await;
-    again.open();
-    assert_renamed(&world, "east$u", "rolled forward").await;
-}
-
-#[tokio::test]
-async fn a_catalog_that_is_away_lets_go_of_the_old_name_when_it_is_back() {
-    let world = over("lock_timeout: 200ms").await;
-    let gate = Gate::new();
-    let west = world.catalog("west");
-    west.fail_nth(
-        "deregister_table",
-        &["west", "t1"],
-        1,
-        Fault::HoldBefore(gate.clone()),
-    );
-    let renamed = moved(&world, "east");
-    gate.reached(1).await;
-    west.stop().await;
-    renamed.await.unwrap().ok();
-    let described = world
-        .client()
-        .post(&format!("/v1/table/{OLD}/describe"), &json!({}))
-        .await;
-    assert_eq!(described.outcome(), (404, Some(4)), "{described:?}");
-    // No other table gets the name before it is free.
-    let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
-    assert_eq!(reply.status, 503, "{reply:?}");
-    assert_eq!(versions(&world, "east$u").await, [1, 2]);
-    west.behave();
-    west.resume();
-    assert_renamed(&world, "east$u", "back").await;
-    // One deregister got no answer. No other table gets the name as long as that request may still take effect.
-    let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
-    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
-    let said = reply.json()["error"].to_string();
-    assert!(said.contains("may still reach its catalog"), "{said}");
-    assert_eq!(versions(&world, "east$u").await, [1, 2]);
 }
 
 /// The batch and the rename exclude each other, whichever of them comes first.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{pair, start, stored, until, visible, world};
+use super::{prepared, visible, world};
 use crate::harness::World;
 
 /// The location of `west$t1`, as the catalog describes it.
@@ -17,10 +17,7 @@ async fn a_register_waits_for_the_batch_that_is_on_the_table_at_its_location() {
     let world = world("").await;
     let location = location(&world).await;
     let (_, below_the_root) = location.rsplit_once('/').unwrap();
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     let client = world.client();
     let name = async |operation: &str, location: &str| {
         let body = json!({"location": location});

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 
-use super::{BATCH, numbers, pair, settled, stage, start, stored, until, visible, world};
+use super::{BATCH, numbers, pair, prepared, settled, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::client::{Client, empty};
 use crate::harness::World;
@@ -187,13 +187,7 @@ async fn a_list_is_cut_when_a_batch_removes_versions_of_it() {
 #[tokio::test]
 async fn a_long_page_with_a_limit_is_filled_up_from_below_what_is_hidden() {
     let world = seeded().await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 4));
-    gate.reached(1).await;
-    until("west is prepared", || {
-        stored(&world, "west") == [1, 2, 3, 4]
-    })
-    .await;
+    let (gate, batch) = prepared(&world, 4).await;
     let west = world.catalog("west");
     let page = |listed: &[u64]| format!("{{\"versions\":[{}]}}", versions(listed));
     // The page is counted, asked for with a higher limit, counted again, and shown.

@@ -67,7 +67,7 @@ async fn an_unclear_answer_is_settled_for_the_whole_group() {
     }
 }
 
-/// Only one catalog takes part, and no idempotency key was sent. The client learns the outcome all the same.
+/// One catalog alone takes part, and no idempotency key was sent. The client learns the outcome all the same.
 #[tokio::test]
 async fn an_unclear_answer_of_the_only_catalog_is_settled_too() {
     for mode in ["atomic", "auto"] {

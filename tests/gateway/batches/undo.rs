@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, pair, stage, start, stored, until, visible, world};
+use super::{BATCH, assert_both, leave_hazard, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -60,18 +60,7 @@ async fn a_delete_that_does_not_take_is_asked_for_again() {
 #[tokio::test]
 async fn a_version_that_was_built_on_waits_for_a_person() {
     let mut world = world("lock_timeout: 200ms").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    world.catalog("east").fail("create_table_version", REFUSED);
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
-    let id = ["west".to_owned(), "t1".to_owned()];
-    world
-        .catalog("west")
-        .store()
-        .put(&id, 3, "built on it".into());
-    gate.open();
-    assert_eq!(batch.await.unwrap().status, 400);
+    leave_hazard(&world).await;
     for run in ["at once", "after a restart"] {
         let hazard = async {
             while world.metric("nsgate_batch_hazards").await < 1.0 {

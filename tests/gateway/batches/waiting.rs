@@ -28,7 +28,7 @@ async fn locked(world: &World) -> (Gate, JoinHandle<Reply>) {
 async fn refused(
     asked: &mut FuturesUnordered<impl Future<Output = Reply>>,
     expected: std::ops::RangeInclusive<usize>,
-) -> usize {
+) {
     let mut refused = 0;
     while refused < *expected.start() {
         let reply = tokio::time::timeout(crate::PATIENCE, asked.next()).await;
@@ -44,7 +44,6 @@ async fn refused(
         refused += 1;
     }
     assert!(expected.contains(&refused), "{refused}");
-    refused
 }
 
 fn setup(settings: &str) -> Setup {
@@ -110,13 +109,14 @@ async fn others_go_on(world: &World) {
         .ok();
 }
 
-#[tokio::test]
-async fn batches_that_wait_for_a_table_are_few() {
-    let world = setup("").start().await.seeded();
+/// Sends so many batches of so many entries while their table is locked. Checks that `refusals` of them are refused,
+/// that other batches go on meanwhile, and that the waiting ones have their turn in the end.
+async fn crowd(settings: &str, batches: usize, entries: u64, refusals: usize) {
+    let world = setup(settings).start().await.seeded();
     let (gate, batch) = locked(&world).await;
-    let batches = (0..70).map(|number| send(world.client(), of_t1(number, 2)));
+    let batches = (0..batches).map(|number| send(world.client(), of_t1(number, entries)));
     let mut asked: FuturesUnordered<_> = batches.collect();
-    assert_eq!(refused(&mut asked, 6..=6).await, 6);
+    refused(&mut asked, refusals..=refusals).await;
     others_go_on(&world).await;
     gate.open();
     batch.await.unwrap().ok();
@@ -125,21 +125,15 @@ async fn batches_that_wait_for_a_table_are_few() {
     }
 }
 
-/// The batches that wait have a limit of their own. Otherwise they would use up all the entries that batches may
-/// have.
+#[tokio::test]
+async fn batches_that_wait_for_a_table_are_few() {
+    crowd("", 70, 2, 6).await;
+}
+
+/// The batches that wait have a limit of their own. Without it they would use up all the entries that batches may have.
 #[tokio::test]
 async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
-    let world = setup("max_entries: 5000").start().await.seeded();
-    let (gate, batch) = locked(&world).await;
-    let batches = (0..21).map(|number| send(world.client(), of_t1(number, 5000)));
-    let mut asked: FuturesUnordered<_> = batches.collect();
-    refused(&mut asked, 16..=16).await;
-    others_go_on(&world).await;
-    gate.open();
-    batch.await.unwrap().ok();
-    while let Some(reply) = asked.next().await {
-        assert!([404, 409].contains(&reply.status), "{reply:?}");
-    }
+    crowd("max_entries: 5000", 21, 5000, 16).await;
 }
 
 /// A slow query holds its table. A batch waits for the query, and reads continue meanwhile.

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    DELETE, REFUSED, admin, built_on, complained, first, hazard, nsgate, over, printed, shows,
-};
+use super::{DELETE, admin, built_on, complained, first, hazard, nsgate, over, printed, shows};
 use crate::batches::{BATCH, pair, start, stored, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
 use crate::harness::World;
+
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 
 /// Aborts a batch whose version 2 in `east` may be another writer's; returns the batch's id.
 async fn unproven(world: &World) -> String {

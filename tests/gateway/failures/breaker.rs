@@ -54,8 +54,8 @@ async fn a_slow_table_of_one_caller_closes_the_catalog_to_nobody() {
     gate.open();
 }
 
-#[tokio::test]
-async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_catalog_answers() {
+/// Starts a world in which the breaker of `west` has opened, for an hour.
+async fn opened() -> World {
     let world = Setup::two()
         .backend("west", "breaker: { failures: 2, open_for: 1h }")
         .backend("west", "health: { interval: 10ms }")
@@ -65,6 +65,12 @@ async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_
     // The gateway's own question may pass an open breaker.
     crate::online::shown(&world, "west", &json!("yes")).await;
     fail_twice(&world).await;
+    world
+}
+
+#[tokio::test]
+async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_catalog_answers() {
+    let world = opened().await;
     assert_eq!(world.metric(OPEN).await as i64, 1);
     let client = world.client();
     for _ in 0..9 {
@@ -81,14 +87,7 @@ async fn a_breaker_that_opened_for_all_lets_a_share_through_and_closes_when_the_
 
 #[tokio::test]
 async fn a_catalog_that_is_down_gets_at_most_ten_requests_in_a_second() {
-    let world = Setup::two()
-        .backend("west", "breaker: { failures: 2, open_for: 1h }")
-        .backend("west", "health: { interval: 10ms }")
-        .start()
-        .await
-        .seeded();
-    crate::online::shown(&world, "west", &json!("yes")).await;
-    fail_twice(&world).await;
+    let world = opened().await;
     let west = world.catalog("west");
     west.fail_always("table_exists", Fault::ResetBefore);
     let began = std::time::Instant::now();

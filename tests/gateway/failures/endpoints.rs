@@ -1,4 +1,4 @@
-//! Which operations are retried on another address, through the whole gateway: those that change nothing, whatever
+//! The operations that are retried on another address, through the whole gateway: those that change nothing, whatever
 //! their method, and no other.
 
 use std::time::Duration;

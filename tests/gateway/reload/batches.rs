@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{logged, with};
-use crate::batches::{BATCH, pair, stage, start, stored, until, visible, world};
+use crate::batches::{BATCH, pair, prepared_to_fail, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::harness::World;
 
@@ -63,11 +63,7 @@ async fn a_batch_in_prepare_commits_though_its_backend_is_removed() {
 async fn a_batch_in_prepare_aborts_and_is_undone_though_its_backend_is_removed() {
     let world = world("").await;
     let yaml = world.configuration();
-    let gate = world.catalog("east").hold("create_table_version");
-    world.catalog("east").fail("create_table_version", REFUSED);
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared_to_fail(&world, 2, REFUSED).await;
     world.reload(&without_west(&world)).await.ok();
     gate.open();
     assert_eq!(batch.await.unwrap().status, 400);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::batches::{DELETE, counted, land, strand, undone, without_west};
 use super::with;
-use crate::batches::{pair, stage, start, stored, until, visible, world};
+use crate::batches::{pair, prepared, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::harness::World;
 
@@ -42,10 +42,7 @@ async fn a_backend_that_a_reload_renames_hides_what_its_old_name_hid() {
     for other in [west_renamed, swapped] {
         let world = world("lock_timeout: 200ms").await;
         let yaml = world.configuration();
-        let gate = world.catalog("east").hold("create_table_version");
-        let batch = start(world.client(), pair(&world, 2));
-        gate.reached(1).await;
-        until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+        let (gate, batch) = prepared(&world, 2).await;
         world.reload(&other(&yaml)).await.ok();
         assert_eq!(visible(&world, "west").await, [1], "nobody has decided");
         assert!(is_locked(&world, "west").await);
@@ -115,10 +112,7 @@ async fn a_name_that_is_not_decided_stays_hidden_when_its_backend_is_renamed() {
 async fn a_backend_that_comes_back_under_another_name_hides_what_it_hid() {
     let world = world("lock_timeout: 200ms").await;
     let yaml = world.configuration();
-    let gate = world.catalog("east").hold("create_table_version");
-    let batch = start(world.client(), pair(&world, 2));
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared(&world, 2).await;
     world.reload(&without_west(&world)).await.ok();
     let reply = world.reload(&west_renamed(&yaml)).await.ok();
     assert_eq!(visible(&world, "west").await, [1], "{reply:?}");
@@ -133,10 +127,7 @@ async fn a_batch_is_undone_after_a_restart_that_renames_its_backends() {
     for other in [west_renamed, swapped] {
         let mut world = world("lock_timeout: 200ms").await;
         let yaml = world.configuration();
-        let gate = world.catalog("east").hold("create_table_version");
-        let batch = start(world.client(), pair(&world, 2));
-        gate.reached(1).await;
-        until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+        let (gate, batch) = prepared(&world, 2).await;
         world.configure(&other(&yaml));
         world.kill();
         // As long as the catalog does not delete the version, the test can see which one is hidden.

@@ -83,7 +83,7 @@ async fn the_keys_of_metadata_are_free() {
     assert_eq!(catalog.only().body, body);
 }
 
-/// Only the body says what a rename does, so members are removed that another catalog might obey.
+/// The body alone says what a rename does, so members are removed that another catalog might obey.
 #[tokio::test]
 async fn a_rename_goes_on_with_what_was_understood() {
     let world = World::two().await;

@@ -82,8 +82,8 @@ async fn a_name_in_a_body_becomes_no_other_path() {
     assert!(is_untouched(&world));
 }
 
-/// Below a mount with another root, a name of dots would be a whole path segment, which servers
-/// resolve as a step.
+/// A name of dots would be a whole path segment below a mount with another root, and servers resolve such a segment as
+/// a step.
 #[tokio::test]
 async fn a_name_of_dots_is_no_segment_of_its_own() {
     let world = Setup::new()

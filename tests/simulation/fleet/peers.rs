@@ -46,7 +46,7 @@ struct Answering(front::Service);
 #[derive(Clone)]
 struct NoPages;
 
-/// What becomes of a request to another gateway.
+/// The fate of a request to another gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Arrives,

@@ -45,11 +45,11 @@ enum State {
     Primary,
     Standby,
     Down,
-    /// It accepts connections, and answers nothing.
+    /// A server that accepts connections, and answers nothing.
     Hung,
 }
 
-/// What becomes of one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Served,
@@ -59,7 +59,7 @@ enum Fate {
     ResetAfter,
     /// The request is carried out, and never answered.
     Silent,
-    /// It is never carried out, and never answered.
+    /// A request that is never carried out, and never answered.
     Ignored,
 }
 

@@ -9,7 +9,7 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 pub struct FleetPlan {
     pub lease: Duration,
-    /// For each gateway, the time that passes while its clock shows a second, in thousandths. Only leases are measured by
+    /// The time that passes while the clock of each gateway shows a second, in thousandths. Only leases are measured by
     /// it.
     pub paces: Vec<u32>,
     /// The time of one message to the server of the log, or to another gateway: least and most, in milliseconds.
@@ -17,7 +17,7 @@ pub struct FleetPlan {
     /// The percentage of requests to the server of the log, and of those to other gateways, that meet a fault.
     pub store_faults: u64,
     pub peer_faults: u64,
-    /// What happens at some time, and at which point of all the points at which a gateway may crash.
+    /// The troubles at some time, and those at one of all the points at which a gateway may crash.
     pub troubles: Vec<(Duration, Trouble)>,
     pub at_points: Vec<(u64, Trouble)>,
 }

@@ -12,7 +12,7 @@ pub struct Database {
     pub(super) moved: Option<String>,
     pub(super) ticket: i64,
     pub(super) released: i64,
-    /// In the order in which they came.
+    /// The gateways in the order in which they came.
     pub instances: Vec<Instance>,
     /// The ticket of each guard, and whether its batch gives or takes names.
     pub guards: BTreeMap<String, (i64, bool)>,

@@ -139,7 +139,7 @@ fn parsed_keys_are_found_again_and_bounded() {
     }
 }
 
-/// This provider signs nothing; the stock one would sign.
+/// The provider in force signs nothing; the stock one would sign.
 #[test]
 fn the_provider_in_force_is_this_one() {
     prepare(

@@ -41,7 +41,7 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(super) struct Connector {
     /// One configuration for each host.
     servers: Vec<Config>,
-    /// `None` if nothing is encrypted.
+    /// The TLS to the server; `None` if nothing is encrypted.
     tls: Option<MakeRustlsConnect>,
     setup: String,
     /// The server that was the primary last, by its place in `servers`.

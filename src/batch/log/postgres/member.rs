@@ -11,7 +11,8 @@ use super::fence::Fence;
 use super::guards::GuardRequests;
 use super::keeper::GuardKeeper;
 use super::link::Link;
-use super::owner::{self, Instance, Observer, SeenInstance, Users};
+use super::observer::{Observer, heartbeat_interval};
+use super::owner::{self, Instance, SeenInstance, Users};
 use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
 
@@ -20,7 +21,7 @@ const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
-    /// Others took this gateway for dead; it can join again.
+    /// The other gateways took this one for dead; it can join again.
     Expired,
     /// Another gateway has taken over the log that this one owned.
     Fenced,
@@ -69,7 +70,7 @@ impl Member<'_> {
                     }
                 }
             }
-            sleep(owner::heartbeat_interval(self.me.lease)).await;
+            sleep(heartbeat_interval(self.me.lease)).await;
         }
     }
 
@@ -107,7 +108,7 @@ impl Member<'_> {
     /// Shows that this gateway lives, observes the others, and takes the log when nobody has it.
     async fn live(&mut self, changed: &Notify) -> End {
         let mut observer = Observer::default();
-        let mut tick = interval(owner::heartbeat_interval(self.me.lease));
+        let mut tick = interval(heartbeat_interval(self.me.lease));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What is known about the server.
+/// The outage of the server, if there is one.
 pub(super) struct Outage {
     address: String,
     now: Mutex<Option<Now>>,

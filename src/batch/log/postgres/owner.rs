@@ -1,10 +1,6 @@
-//! Decides which gateway owns the log, and when a silent one counts as dead, so that another takes it over; a number
-//! fences off the owners before.
-//!
-//! No clock is compared with another. A gateway counts its heartbeat up; an observer that sees the count stand still for
-//! longer than that gateway's lease, on the observer's own clock, takes it for dead.
+//! Decides which gateway owns the log, and lets another take it over from one that is silent; a number fences off the
+//! owners before.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -13,7 +9,7 @@ use uuid::Uuid;
 
 use super::cause::Trouble;
 use super::link::Link;
-use crate::batch::fleet::Member;
+use super::observer::{Observer, heartbeat_interval};
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
 
@@ -28,7 +24,7 @@ const STATE: &str =
     i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes
     FROM log l LEFT JOIN instance i ON true";
 
-/// This process, as the log knows it.
+/// The process itself, as the log knows it.
 #[derive(Clone)]
 pub(super) struct Instance {
     pub(super) id: Uuid,
@@ -61,14 +57,6 @@ pub(super) struct Users {
     pub(super) instances: Vec<SeenInstance>,
 }
 
-/// The heartbeats of other gateways, and for how long each has been seen to stand still.
-#[derive(Default)]
-pub(super) struct Observer {
-    beats: HashMap<Uuid, (i64, Duration)>,
-    /// The time of the last look.
-    looked: Option<Instant>,
-}
-
 impl Instance {
     pub(super) fn new(name: String, lease: Duration, address: Option<String>, token: &str) -> Self {
         Self {
@@ -95,61 +83,6 @@ impl Users {
     /// The owner, or any other gateway that uses the log.
     pub(super) fn foremost(&self) -> Option<&SeenInstance> {
         self.owning().or_else(|| self.instances.first())
-    }
-}
-
-impl Observer {
-    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases. A time in which this
-    /// one could not look does not count: the others could not show a heartbeat then, either.
-    pub(super) fn dead(&mut self, users: &Users, me: Uuid) -> Vec<SeenInstance> {
-        self.dead_at(users, me, Instant::now())
-    }
-
-    fn dead_at(&mut self, users: &Users, me: Uuid, now: Instant) -> Vec<SeenInstance> {
-        let since = now.duration_since(self.looked.replace(now).unwrap_or(now));
-        let is_there = |id: &Uuid| users.instances.iter().any(|one| one.id == *id);
-        self.beats.retain(|id, _| is_there(id));
-        let others = users.instances.iter().filter(|one| one.id != me);
-        let mut dead = Vec::new();
-        for one in others {
-            let interval = heartbeat_interval(one.lease);
-            let (beat, silent) = self
-                .beats
-                .entry(one.id)
-                .or_insert((one.beat, Duration::ZERO));
-            if *beat != one.beat {
-                (*beat, *silent) = (one.beat, Duration::ZERO);
-                continue;
-            }
-            *silent += since.min(interval.saturating_mul(2));
-            if *silent > one.lease + interval {
-                dead.push(one.clone());
-            }
-        }
-        dead
-    }
-}
-
-impl Observer {
-    /// Returns the gateways for operators.
-    pub(super) fn members(&self, users: &Users, me: Uuid, routes: &str) -> Vec<Member> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let members = users.instances.iter().map(|one| Member {
-            name: one.name.clone(),
-            address: one.address.clone(),
-            version: one.version.clone(),
-            is_owner: users.owner == Some(one.id),
-            is_this: one.id == me,
-            routes_differ: one.id != me && one.routes.as_ref().is_some_and(|its| its != routes),
-            silent_millis: self
-                .beats
-                .get(&one.id)
-                .map_or(0, |(_, silent)| millis(*silent)),
-            lease_millis: millis(one.lease),
-        });
-        let mut members: Vec<Member> = members.collect();
-        members.sort_by(|one, other| one.name.cmp(&other.name));
-        members
     }
 }
 
@@ -340,67 +273,5 @@ pub(super) async fn successor(link: &mut Link) -> String {
             .map(|one| one.name.clone())
             .unwrap_or_default(),
         _ => String::new(),
-    }
-}
-
-/// Returns the time between two heartbeats.
-pub(super) fn heartbeat_interval(lease: Duration) -> Duration {
-    lease / 5
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-
-    use super::*;
-
-    const LEASE: Duration = Duration::from_secs(5);
-
-    fn users(beat: i64) -> Users {
-        let one = SeenInstance {
-            id: Uuid::from_u128(1),
-            name: "other".into(),
-            beat,
-            lease: LEASE,
-            address: None,
-            token: None,
-            version: String::new(),
-            routes: None,
-        };
-        Users {
-            owner: Some(one.id),
-            instances: vec![one],
-        }
-    }
-
-    #[test]
-    fn a_gateway_is_dead_once_it_was_silent_for_longer_than_its_lease() {
-        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
-        let mut now = Instant::now();
-        for _ in 0..6 {
-            assert!(observer.dead_at(&users(7), me, now).is_empty());
-            now += heartbeat_interval(LEASE);
-        }
-        assert!(observer.dead_at(&users(7), me, now).is_empty());
-        now += heartbeat_interval(LEASE);
-        assert_eq!(observer.dead_at(&users(7), me, now).len(), 1);
-        assert!(observer.dead_at(&users(8), me, now).is_empty());
-    }
-
-    #[test]
-    fn a_time_without_a_look_says_little_about_others() {
-        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
-        let start = Instant::now();
-        assert!(observer.dead_at(&users(7), me, start).is_empty());
-        // The server was away, for everybody.
-        let now = start + LEASE * 10;
-        assert!(observer.dead_at(&users(7), me, now).is_empty());
-        // Slow looks find a dead gateway all the same.
-        let looks = (1..10).find(|look| {
-            !observer
-                .dead_at(&users(7), me, now + LEASE * *look)
-                .is_empty()
-        });
-        assert_eq!(looks, Some(3));
     }
 }

@@ -1,6 +1,7 @@
 //! The thread of the log, with a runtime of its own: a gateway that is busy with requests still shows that it lives.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
@@ -14,15 +15,24 @@ use super::fence::{Fence, OnFailure};
 use super::guards::{self, GuardRequests, PostgresGuards};
 use super::link::Link;
 use super::member::{End, Member, end_with_lease, unusable};
+use super::observer::heartbeat_interval;
 use super::outage_report::Outage;
 use super::outside::Outside;
 use super::owner::{self, Instance};
 use super::reader::read_all;
 use super::writer::Writer;
-use super::{CLOSE, LOOKUPS, PostgresLog, QUEUE, Queues, Running, Use, WRITERS};
+use super::{CLOSE, LOOKUPS, PostgresLog, QUEUE, Queues, Running, WRITERS};
 use crate::batch::fleet::{Fleet, Role};
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
+
+/// The way in which a gateway uses the log.
+pub(super) enum Use {
+    /// The only gateway, which waits for another one up to `patience`.
+    Alone { patience: Duration },
+    /// One of several gateways; the others reach it at `address`.
+    Shared { address: String },
+}
 
 /// The state that the thread shares with the users of the log.
 pub(super) struct Shared {
@@ -31,7 +41,7 @@ pub(super) struct Shared {
     pub(super) fleet: Arc<Fleet>,
     /// The ownership of the log; not set while another gateway has it.
     pub(super) ownership: OnceLock<Arc<Fence>>,
-    /// `None` while the log is not owned, and once it is closed.
+    /// The queues; `None` while the log is not owned, and once it is closed.
     pub(super) queues: Mutex<Option<Queues>>,
     on_failure: Mutex<Option<OnFailure>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
@@ -40,7 +50,7 @@ pub(super) struct Shared {
 /// The work of the log under way.
 pub(super) enum Work {
     Thread(std::thread::JoinHandle<()>),
-    /// In a simulation.
+    /// The task of a simulation.
     Task(JoinHandle<()>),
 }
 
@@ -53,6 +63,12 @@ struct Thread {
     requests: GuardRequests,
     abandon: watch::Receiver<bool>,
     finish: watch::Receiver<bool>,
+}
+
+impl Use {
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
+    }
 }
 
 /// Starts the thread. Returns the log as soon as this process owns it, or takes part.
@@ -306,7 +322,7 @@ impl Thread {
 
 /// Shows others that this process lives, until another one owns the log.
 async fn beat(link: &mut Link, fence: &Fence, me: &Instance, fleet: &Fleet) {
-    let mut tick = interval(owner::heartbeat_interval(me.lease));
+    let mut tick = interval(heartbeat_interval(me.lease));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
     loop {

@@ -89,7 +89,7 @@ struct Columns {
 enum Failed {
     /// Another process owns the log.
     Fenced,
-    /// It is unknown whether the group is in the log.
+    /// No answer: it is unknown whether the group is in the log.
     Unanswered,
     /// A line cannot be spelled as JSON.
     Unspelled(String),

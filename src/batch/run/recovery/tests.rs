@@ -10,8 +10,8 @@ use crate::batch::run::now_millis;
 use crate::config::BatchConfig;
 use crate::metrics::Metrics;
 
-/// Otherwise the next start would take a later batch for an earlier one, and its versions for those that an earlier one
-/// had undone.
+/// A start that met ids in the wrong order would take a later batch for an earlier one, and its versions for those that
+/// an earlier one had undone.
 #[tokio::test]
 async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back() {
     let folder = tempfile::tempdir().unwrap();

@@ -170,7 +170,7 @@ impl World {
 
     /// Lets one of the lost requests act after all.
     pub(super) fn land(&mut self, state: &State) {
-        let next = self.random.below(self.late.len() as u64) as usize;
+        let next = self.random.below(self.late.len());
         match self.late.remove(next) {
             Late::Create(entry) => {
                 let acted = self.act(entry) == Event::Created(entry);
@@ -197,14 +197,14 @@ impl World {
 
     /// A writer who bypasses the gateway builds on a version that is not decided yet.
     pub(super) fn build_on(&mut self) {
-        let share = self.random.below(self.shares.len() as u64) as usize;
+        let share = self.random.below(self.shares.len());
         let last = self.shares[share][self.shares[share].len() - 1];
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
     /// A create that the gateway knows nothing about lands after the abort.
     pub(super) fn intrude(&mut self) {
-        let entry = self.random.below(self.catalog.len() as u64) as usize;
+        let entry = self.random.below(self.catalog.len());
         // After a crash, undo does not know the requests of the earlier life before it has seen that nothing is there.
         let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
         let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
@@ -216,7 +216,7 @@ impl World {
 
     /// A writer who uses the gateway takes the next number of a table, if it is free for them.
     pub(super) fn write(&mut self, state: &State) {
-        let share = self.random.below(self.shares.len() as u64) as usize;
+        let share = self.random.below(self.shares.len());
         let lost_to = |entry: &usize| self.removals[*entry].is_none() && self.is_next(*entry);
         let next = self.shares[share].iter().copied().find(lost_to);
         let Some(entry) = next.filter(|entry| self.catalog[*entry] == Maker::Nobody) else {

@@ -1,6 +1,60 @@
-//! Tests for removals that were sent and may still arrive.
+//! Tests for removals: they wait for the COMMIT, and one that was sent may still arrive.
 
 use super::*;
+
+/// A batch of three tables: one with a version and a removal, one with a version, one with a removal.
+fn mixed() -> Shape {
+    use Kind::{Made, Removed};
+    Shape {
+        shares: vec![vec![0, 2], vec![1], vec![3]],
+        kinds: vec![Made, Made, Removed, Removed],
+        groups: vec![None; 4],
+    }
+}
+
+#[test]
+fn what_cannot_be_undone_waits_for_the_commit_and_is_then_done_until_it_is() {
+    let (state, effects) = intended(mixed());
+    assert_eq!(effects, [Hide, StartClock, create(0), create(1)]);
+    let created = [Event::Created(0), Event::Created(1)];
+    let (state, effects) = run(state, created);
+    assert_eq!(effects, [LogDecision(Decision::Commit)]);
+    let (state, effects) = step(state, Event::Decided(Decision::Commit));
+    let remove = |entry, again| Remove { entry, again };
+    let expected = [
+        Reveal,
+        Answer(super::super::Answer::Committed),
+        remove(2, false),
+        Unlock(1),
+        remove(3, false),
+    ];
+    assert_eq!(effects, expected);
+    let (state, effects) = step(state, Event::NotRemoved(2));
+    assert_eq!(effects, [remove(2, true)]);
+    let (state, effects) = step(state, Event::Removed(2));
+    assert_eq!(effects, [Note(2, Settled::Removed)]);
+    let (state, effects) = step(state, Event::Noted(2));
+    assert_eq!(effects, [Unlock(0)]);
+    let (state, effects) = run(state, [Event::Removed(3), Event::Noted(3)]);
+    assert_eq!(effects, [Note(3, Settled::Removed), Unlock(2), LogEnd]);
+    assert!(step(state, Event::Ended).0.is_ended());
+}
+
+#[test]
+fn an_aborted_batch_removes_nothing_and_recovery_goes_on_removing() {
+    let (state, _) = intended(mixed());
+    let refused = [Event::Refused(0, no("no")), Event::Created(1)];
+    let (state, _) = run(state, refused);
+    let (_, effects) = step(state, Event::Decided(Decision::Abort));
+    assert!(!effects.iter().any(|effect| matches!(effect, Remove { .. })));
+
+    let settled = [None, None, Some(Settled::Removed), None];
+    let (_, effects) = State::recovered(mixed(), Some(Decision::Commit), &settled);
+    let again = false;
+    let removed = Remove { entry: 3, again };
+    let expected = [Reveal, Unlock(0), Watch(0), Unlock(1), Watch(1), removed];
+    assert_eq!(effects, expected);
+}
 
 fn delete(entry: usize, again: bool) -> Effect {
     Delete { entry, again }

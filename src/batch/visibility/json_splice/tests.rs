@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::Hidden;
 use super::super::filter::{FilteredPage, Page};
 use super::without;
+use crate::util::dice::Dice;
 
 fn hidden(versions: &[u64]) -> Hidden {
     Hidden(versions.iter().map(|version| *version..=*version).collect())
@@ -84,22 +85,6 @@ fn what_is_not_of_the_usual_form_is_left_to_a_closer_look() {
     assert!(without(body, &many).is_err());
 }
 
-/// Small pseudorandom numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-}
-
 /// A member that may stand beside `version`, or look like one.
 const MEMBERS: [&str; 12] = [
     r#""manifest_path":"a/1.manifest""#,
@@ -145,7 +130,7 @@ fn page(dice: &mut Dice) -> String {
 
 #[test]
 fn quick_and_thorough_say_the_same() {
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Dice::new(0x9e37_79b9_7f4a_7c15);
     let (mut kept, mut cut) = (0, 0);
     for _ in 0..20_000 {
         let body = page(&mut dice);
@@ -207,7 +192,7 @@ fn what_stands_beyond_a_gap_is_hidden_with_what_it_stands_on() {
 
 #[test]
 fn all_above_a_version_are_hidden_from_quick_and_thorough_alike() {
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut dice = Dice::new(0x2545_f491_4f6c_dd1d);
     let mut quick = 0;
     for _ in 0..20_000 {
         let (body, start) = (page(&mut dice), dice.below(6) as u64);

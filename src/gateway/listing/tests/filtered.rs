@@ -6,22 +6,13 @@ use crate::auth::access::{Rights, Rules};
 use crate::config::{Access as Need, AuthorizationRule};
 use crate::protocol::operation::Access;
 use crate::protocol::principal::{Identity, Principal};
-
-/// Pseudo-random numbers that are the same in each run (xorshift).
-struct Dice(u64);
+use crate::util::dice::Dice;
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % n as u64).unwrap()
-    }
-
     fn namespace(&mut self, most: usize) -> Vec<&'static str> {
         let length = self.below(most + 1);
         let names = ["a", "ab", "b"];
-        (0..length).map(|_| names[self.below(3)]).collect()
+        (0..length).map(|_| self.one_of(&names)).collect()
     }
 }
 
@@ -203,7 +194,7 @@ async fn what_is_shown_is_what_may_be_read() {
     use Operation::{ListAllTables, ListNamespaces, ListTables};
     let (mut listings, mut shown, mut hidden) = (0, 0, 0);
     for seed in 1..=300_u64 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (routes, trees, model) = world(&mut dice);
         let rights = model.rights();
         let mut asked = vec![(ListAllTables, Vec::new())];

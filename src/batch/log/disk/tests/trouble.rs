@@ -76,7 +76,7 @@ async fn a_close_that_fails_says_why() {
     assert!(words.contains("no space is left"), "{words}");
 }
 
-/// Otherwise, an undo might delete another table or version instead of the batch's own.
+/// An undo over a damaged log might delete another table or version instead of the batch's own.
 #[tokio::test]
 async fn a_log_that_was_damaged_since_it_was_closed_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn a_second_gateway_is_told_that_the_log_has_one() {
     assert!(words.contains("another process has it open"), "{words}");
 }
 
-/// Otherwise, the gateway would start, and end with the first batch.
+/// A gateway that did not look would start, and end with the first batch.
 #[test]
 fn a_mark_that_cannot_be_written_is_told_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::batch::TableKey;
 use crate::batch::log::disk::DiskLog;
-use crate::batch::log::{Action, IntentEntry, Verdict, all};
+use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Verdict, all};
 use crate::batch::run::fakes::Nothing;
+use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Release, Subject};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;

@@ -1,0 +1,119 @@
+//! Removals of mixed batches: they follow the decision, whatever their catalog or the gateway does meanwhile.
+
+use super::*;
+
+#[tokio::test]
+async fn a_removal_is_rolled_forward_when_its_catalog_is_back() {
+    let world = seeded("").await;
+    let made = world.catalog("east").hold("create_table_version");
+    let operations = [
+        deregister("west", "old"),
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    world.catalog("west").stop().await;
+    made.open();
+    batch.await.unwrap().ok();
+    // The gateway knows that the table is removed, even though its catalog is down.
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(visible(&world, "east").await, [1, 2, 3, 4]);
+    assert!(has(world.catalog("west"), "west", "old"));
+    let refused = Fault::Instead(500, BROKEN);
+    world
+        .catalog("west")
+        .fail("deregister_table", refused.clone());
+    world
+        .catalog("west")
+        .fail("batch_delete_table_versions", refused);
+    world.catalog("west").resume();
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(visible(&world, "west").await, [3]);
+}
+
+/// Some catalogs find tables in storage and show them again, whatever they answered to a deregister.
+#[tokio::test]
+async fn a_name_stays_hidden_until_its_catalog_does_not_have_it_any_more() {
+    let world = seeded("").await;
+    let lie = Fault::Instead(200, r#"{"id":["west","old"]}"#);
+    world.catalog("west").fail("deregister_table", lie);
+    let operations = [deregister("west", "old"), create(&stage(&world, "east", 4))];
+    commit(&world, &operations).await.ok();
+    world.catalog("west").called("deregister_table", 1).await;
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    assert_eq!(world.catalog("west").seen_of("deregister_table").len(), 2);
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_before_the_decision_undoes_and_removes_nothing() {
+    let mut world = seeded("").await;
+    let made = world.catalog("east").hold("create_table_version");
+    let operations = [
+        declare("west", "new"),
+        deregister("west", "old"),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    until("the name is made", || {
+        has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    world.kill();
+    drop(batch);
+    world.catalog("east").behave();
+    world.restart().await;
+    assert_eq!(described(&world, "west", "new").await, NOT_THERE);
+    settled(&world).await;
+    until("the name is gone", || {
+        !has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    let whole = ["east$old", "east$t1", "west$old", "west$t1"];
+    assert_eq!(listed(&world).await, whole);
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_after_the_decision_removes_the_rest() {
+    let mut world = seeded("").await;
+    let removed = world.catalog("west").hold("deregister_table");
+    let deleted = world.catalog("west").hold("batch_delete_table_versions");
+    let operations = [
+        declare("west", "new"),
+        deregister("west", "old"),
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    commit(&world, &operations).await.ok();
+    removed.reached(1).await;
+    deleted.reached(1).await;
+    world.kill();
+    world.catalog("west").behave();
+    let removed = world.catalog("west").hold("deregister_table");
+    world.restart().await;
+    // The committed batch must be in effect from the first moment after the restart.
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(described(&world, "west", "new").await, THERE);
+    assert_eq!(visible(&world, "west").await, [3]);
+    assert!(has(world.catalog("west"), "west", "old"));
+    removed.open();
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    assert_eq!(
+        listed(&world).await,
+        ["east$old", "east$t1", "west$new", "west$t1"]
+    );
+}
