@@ -41,6 +41,7 @@ use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
 use crate::request::context::RequestContext;
+pub(crate) use request_body::unread;
 
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;

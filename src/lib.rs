@@ -50,38 +50,39 @@
 //! | to change | open |
 //! |---|---|
 //! | the life of the process, from the start to a second signal | `app.rs` |
-//! | what a reload does; which keys wait for a restart | `app/reload.rs`; `config/reload/difference.rs` |
+//! | what a reload does, and when it is refused | `app/reload.rs`; which keys keep their old value until a restart, `config/reload/difference.rs` |
 //! | any number that an operator can set (its default, its range), or a new key | the file of its section: `config/listen.rs` (also `admin`), `limits.rs` (also `context`), `auth.rs`, `backend.rs`, `mount.rs` (also `authorization`), `batch.rs`, `telemetry.rs`; what it does is elsewhere |
 //! | times of client connections | configured ones `config/limits.rs`, fixed ones (keep-alive, drain) `server/listener.rs` |
 //! | when a client's connection rests or closes | `server/connection_state.rs` |
 //! | `Expect`, chunks, upgrades of clients | `server/connection.rs`; what hyper would let pass and must not, `server/connection/request_scanner.rs` |
 //! | which requests are refused before they have a caller | `protocol/operation/recognize.rs` |
-//! | one operation: its path, lock, identifiers in bodies | `protocol/operation/table.rs` |
+//! | one operation: its path, whether it reads or writes, its lock | `protocol/operation/table.rs` |
 //! | a rule for tokens, and which claims become context | `auth/token/policy.rs`; how a claim is read, `auth/token/claims.rs`; the tolerance for clocks (`leeway`), `config/auth.rs` |
 //! | a signature algorithm | which exist and which is the default, `config/auth.rs`; which fit a key, `auth/token/jwk.rs`; how one is verified, `auth/token/provider.rs` |
 //! | issuers' keys: when they are fetched | `auth/keys/pace.rs`; what stays in use if that fails, `auth/keys/issuer.rs` |
-//! | context: its limits, which source wins, what a client may not send | `protocol/context.rs` |
+//! | context: its limits, which source wins, which keys only a claim may set | `protocol/context.rs`; headers that look like context (`x_ns_ctx_team`), `backend/rest/headers.rs` |
 //! | how the longest prefix is found | `protocol/prefixes.rs` |
-//! | who may do what | `auth/access.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
+//! | who may do what | what a rule grants, `auth/access.rs`; which permission an operation needs, `layer/authorize.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
 //! | the size or speed of request bodies | `gateway/request_body.rs` |
-//! | identifiers in bodies, from and to the catalog's spelling | `protocol/rewrite/request.rs`, `protocol/rewrite/response.rs` |
+//! | identifiers in bodies, from and to the catalog's spelling | requests `protocol/rewrite/request.rs`; responses `protocol/rewrite/response.rs`, in the fields that a column of `protocol/operation/table.rs` names |
 //! | whether a listing may lack the names of a catalog | `gateway/listing/page.rs`; how one catalog is read, `gateway/listing/read_catalog.rs` |
-//! | what is sent to a catalog again, also after its `Retry-After` | `backend/rest/dispatch.rs`, by the verdict of `backend/endpoints/verdict.rs`; how often and after which wait, `backend/endpoints/retry_budget.rs` |
+//! | which requests are sent to a catalog again | `backend/rest/dispatch.rs`; after which answers, `backend/endpoints/verdict.rs`; how often and after which wait, `backend/endpoints/retry_budget.rs` |
 //! | headers towards catalogs and clients | removed: `backend/rest/headers.rs`; added: `backend/rest/injected.rs` |
 //! | what an answer of a catalog means to a batch | creates, describes and lists `batch/participant/answers.rs`, removals `batch/participant/remove.rs` |
+//! | how an undo or a removal is repeated, and when an entry is left to an operator (hazard) | `batch/step/settle.rs` |
 //! | which creates of a batch are sent at once | `batch/step/prepare.rs`; how many to one catalog, and the pause before one is retried, `batch/run/calls.rs` |
 //! | what a client is told about a batch | `batch/api/answer.rs`; about a locked table, `batch/api/table_lock.rs` |
 //! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log/intent.rs` and `batch/log/verdict.rs` |
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
 //! | when a gateway counts as dead | `batch/log/postgres/observer.rs`; the length of the lease, `config/batch.rs`, and its bounds by other keys, `config/check.rs` |
-//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | `batch/visibility/reads.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
+//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | `version/describe` `batch/visibility/reads.rs`, describe of a table `reads/described.rs`, `version/list` `reads/listed.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
 //! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
 //! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |
 //! | the status page in the browser | what it says, `admin/status.rs`; tables and tiles, `admin/status/script.js`; curves, `admin/status/chart.js` |
-//! | what `nsgate` prints | the file of the command in `bin/nsgate/`; options and their help, `bin/nsgate/cli.rs`; exit codes, `bin/nsgate/main.rs` |
+//! | a command of `nsgate` | a new option `bin/nsgate/cli.rs`; what it does and prints, the file of the command in `bin/nsgate/`; exit codes `bin/nsgate/main.rs` |
 //! | a request that another gateway has to serve | `layer/share/pass_on.rs`; which are passed on, `batch/fleet/passage.rs` |
-//! | a metric's name, labels or buckets | `metrics/families.rs` |
+//! | a metric's name, labels or buckets | `metrics/families.rs`; the values of the labels, the file of what is counted in `metrics/` |
 //! | an error: its code, its `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; of admin pages, `admin/problem.rs` |
 //!
 //! Rules that hold everywhere:

@@ -118,11 +118,33 @@ fn first_sentence(text: &str, mark: &str) -> String {
     sentence + &rest.replace("[`", "`").replace("`]", "`")
 }
 
+/// Returns true for a file without a test beside a folder of its name with tests.
+fn has_only_tests_of_others(file: &Path) -> bool {
+    let is_test = |text: &str| text.contains("#[test]") || text.contains("#[tokio::test]");
+    let folder = file.with_extension("");
+    let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+    if !is_rust
+        || !folder.is_dir()
+        || folder.join("main.rs").exists()
+        || is_test(&fs::read_to_string(file).unwrap())
+    {
+        return false;
+    }
+    let inside = listed_files(&folder).into_iter();
+    let tests = inside.filter(|file| is_test(&fs::read_to_string(file).unwrap()));
+    // Sources have their tests in files of this name.
+    tests
+        .filter(|file| !file.ends_with("tests.rs") && !file.starts_with(SOURCE))
+        .count()
+        > 0
+}
+
 /// Checks the list of a folder's files, or writes it.
 fn check_list(folder: &str, about: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut list = format!("# The files of `{folder}`\n\n{about}\n");
     let mut silent = Vec::new();
+    let mut promising = Vec::new();
     let mut heading = String::new();
     for file in listed_files(&root) {
         let inside = file
@@ -142,6 +164,13 @@ fn check_list(folder: &str, about: &str) {
         if sentence.is_empty() {
             silent.push(inside.clone());
         }
+        // Someone who looks for a test would stop at a file whose sentence is a promise and that has none.
+        if has_only_tests_of_others(&file)
+            && !sentence.contains("share")
+            && !sentence.contains("folder")
+        {
+            promising.push(inside.clone());
+        }
         let top = inside.split(['/', '.']).next().unwrap();
         if top != heading {
             heading = top.to_owned();
@@ -152,6 +181,10 @@ fn check_list(folder: &str, about: &str) {
     assert!(
         silent.is_empty(),
         "files without a first sentence: {silent:#?}"
+    );
+    assert!(
+        promising.is_empty(),
+        "these have no test of their own: say what the tests share that are in the files of their folder: {promising:#?}"
     );
     let path = root.join("FILES.md");
     if std::env::var_os("NSGATE_WRITE_EXPECTED").is_some() {

@@ -104,6 +104,8 @@ def test_without_rebase_every_change_of_another_is_a_conflict(gateway, tables):
     with pytest.raises(nsgate.Conflict) as raised:
         tx.commit()
     assert raised.value.table == tables[0]
+    assert (raised.value.status, raised.value.entry) == (409, 0)
+    assert raised.value.code == 14
     assert raised.value.expected == 2
     assert raised.value.found == 2
 
@@ -221,6 +223,8 @@ def test_a_refused_token_is_said(world, tables):
     with pytest.raises(nsgate.Refused) as raised:
         stranger.versions(tables[0])
     assert raised.value.status == 401
+    assert raised.value.code == 16
+    assert "token" in str(raised.value)
 
 
 def test_many_threads_lose_no_update(gateway, tables):

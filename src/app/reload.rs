@@ -1,4 +1,4 @@
-//! Reloads the configuration on request, and activates it if all of it is valid.
+//! Reloads the configuration on request: activates it if all of it is valid, and refuses it otherwise.
 
 use std::path::PathBuf;
 use std::sync::Arc;

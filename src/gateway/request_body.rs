@@ -221,11 +221,12 @@ pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
     read.map_err(|error| unread(error, limit))
 }
 
-fn unread(error: CollectError, limit: usize) -> Error {
+/// Returns the error for a body that could not be read: 413, code 13, if it is longer than `limit`.
+pub(crate) fn unread(error: CollectError, limit: usize) -> Error {
     match error {
         CollectError::TooLarge => Error::new(
             Code::InvalidInput,
-            format!("the body is longer than {limit} bytes"),
+            format!("the body is longer than `limits.json_body`, {limit} bytes"),
         )
         .with_status(StatusCode::PAYLOAD_TOO_LARGE),
         CollectError::Broken(cause) => {

@@ -1,4 +1,4 @@
-//! Decides whether a caller has permission for the names in the path.
+//! Decides which permission an operation needs, and whether the caller has it for the names in the path.
 //!
 //! Names that only the body holds are decided where the body is read. Such requests go on with their caller's
 //! [`Rights`].

@@ -1,4 +1,4 @@
-//! The audit log: every change, refusal and decision has its lines, with the right names and never a secret.
+//! What the tests of the audit log share; they are in the files of its folder.
 
 mod fleet;
 mod lines;

@@ -1,4 +1,4 @@
-//! Batches: all versions become visible together or never, whatever catalogs do and whenever the gateway dies.
+//! What the tests of batches share; they are in the files of its folder.
 
 mod client_leaves;
 mod commit;

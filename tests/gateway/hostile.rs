@@ -1,4 +1,4 @@
-//! Clients and catalogs that break HTTP on purpose are refused or harmless, and others are not affected.
+//! What the tests of clients and catalogs that break HTTP on purpose share; they are in the files of its folder.
 
 mod catalogs;
 mod chunks;

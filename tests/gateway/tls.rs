@@ -1,4 +1,4 @@
-//! TLS on both sides: for clients, which certificates can identify, and for catalogs.
+//! What the tests of TLS share; they are in the files of its folder.
 
 mod catalogs;
 mod clients;

@@ -1,4 +1,5 @@
-//! The gateway sends to a catalog what it understood, and nothing that another reader could understand differently.
+//! What the tests share that look for messages which another reader understands differently; they are in the files of its
+//! folder.
 
 mod bodies;
 mod lenient;

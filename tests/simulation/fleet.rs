@@ -1,5 +1,5 @@
-//! Gateways that share a log: the real code of each, over a simulated server and simulated networks, and what happens to
-//! them.
+//! What simulations of gateways that share a log are made of: the real code of each, a simulated server and networks, and
+//! what happens to them; the runs are in `fleet/seeds.rs`.
 
 mod gateway;
 pub mod peers;

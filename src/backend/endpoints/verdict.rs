@@ -1,6 +1,8 @@
-//! The verdict on an answer, by its status: what it means for the breaker and the load of its address, and for a retry.
+//! The verdict on an answer: what its status means for the breaker and the load of its address, and whether a retry may
+//! bring a better one.
 
-use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
 
 /// The meaning of an answer's status for its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,19 @@ pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
         StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => AnswerVerdict::Broken,
         _ => AnswerVerdict::Well,
     }
+}
+
+/// True if the same request may get a better answer if it is sent again. `has_other`: returns true if another address
+/// serves.
+pub(in crate::backend) fn may_better<B>(
+    response: &Response<B>,
+    has_other: impl FnOnce() -> bool,
+) -> bool {
+    judge(response.status()) != AnswerVerdict::Well
+        // The catalog says itself when it wants to be asked again.
+        && !response.headers().contains_key(RETRY_AFTER)
+        // A 500 may mean that the catalog cannot carry out the request: a retry at the same address tells nothing.
+        && (response.status() != StatusCode::INTERNAL_SERVER_ERROR || has_other())
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
-use http::{Extensions, Request, Response, StatusCode};
+use http::{Extensions, Request, Response};
 use tokio::time::{Instant, sleep};
 
 use super::attempt::{AnswerSource, AttemptOutcome, AttemptTerms, attempt};
@@ -27,7 +26,7 @@ use crate::backend::endpoints::endpoint::InFlightRequest;
 use crate::backend::endpoints::failure_row::FailureSource;
 use crate::backend::endpoints::retry_budget;
 use crate::backend::endpoints::retry_budget::RetryBudget;
-use crate::backend::endpoints::verdict::{AnswerVerdict, judge};
+use crate::backend::endpoints::verdict::{AnswerVerdict, judge, may_better};
 use crate::backend::endpoints::{Endpoints, Selection};
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::rest::spans::AttemptSpans;
@@ -225,11 +224,7 @@ impl<'a> Attempts<'a> {
             endpoints.record_verdict(self.doubted & !(1 << index));
         }
         let response = received(response, flight, now);
-        // A 500 may mean that the catalog cannot carry out the request: a retry at the same address tells nothing.
-        let may_better = verdict != AnswerVerdict::Well
-            && !response.headers().contains_key(RETRY_AFTER)
-            && (response.status() != StatusCode::INTERNAL_SERVER_ERROR
-                || endpoints.has_other(self.tried));
+        let may_better = may_better(&response, || endpoints.has_other(self.tried));
         if retains_request && may_better && self.withdraw_retry() {
             self.doubted |= u64::from(verdict == AnswerVerdict::Doubtful) << index;
             return self.again(Ok(response));

@@ -1,4 +1,4 @@
-//! Decides which headers cross the gateway.
+//! Decides which headers cross the gateway, and removes those that imitate context or other headers of the gateway.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,

@@ -15,10 +15,10 @@ use super::client::Unanswered;
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
 use crate::batch::fleet::{Owner, Role};
-use crate::body::{Body, CollectError};
+use crate::body::Body;
 use crate::error::Error;
-use crate::error::code::Code;
 use crate::error::retry_after::RetryAfter;
+use crate::gateway::unread;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 
@@ -142,14 +142,7 @@ async fn keep(
         longest.unwrap_or_default() as usize
     };
     let body = take(request.body_mut()).collect_up_to(limit).await;
-    let body = body.map_err(|error| match error {
-        CollectError::TooLarge => Error::new(
-            Code::InvalidInput,
-            format!("the body is longer than `limits.json_body`, {limit} bytes"),
-        )
-        .with_status(http::StatusCode::PAYLOAD_TOO_LARGE),
-        CollectError::Broken(cause) => Error::invalid("the body ended early").with_cause(cause),
-    })?;
+    let body = body.map_err(|error| unread(error, limit))?;
     if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {
         // With a key, the batch is found again at the next owner.
         let key = format!("nsgate-{}", uuid::Uuid::new_v4());

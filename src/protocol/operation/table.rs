@@ -1,5 +1,5 @@
-//! The table of operations, one row each: method, path, read or write, lock, and which fields of its bodies are
-//! identifiers.
+//! The table of operations, one row each: method, path, read or write, lock, and which fields of its response are
+//! identifiers. Those of requests are in `rewrite/request.rs`.
 
 use http::{Method, StatusCode};
 
@@ -15,7 +15,6 @@ struct Facts {
     request_body: Payload,
     response_body: Payload,
     success: StatusCode,
-    request_id_fields: &'static [&'static str],
     response_id_fields: &'static [&'static str],
     lock: Lock,
     data: bool,
@@ -74,7 +73,7 @@ macro_rules! weight {
 macro_rules! operations {
     ($($variant:ident $name:literal $method:ident $place:ident $tail:literal $access:ident
        $request:ident $response:ident $success:ident
-       [$($request_field:literal)*] [$($response_field:literal)*] $lock:ident $weight:ident;)*) => {
+       [$($response_field:literal)*] $lock:ident $weight:ident;)*) => {
         /// An operation of the contract, or one of the same shape that this version does not know.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the contract's own names say it")]
@@ -103,7 +102,6 @@ macro_rules! operations {
                         request_body: Payload::$request,
                         response_body: Payload::$response,
                         success: StatusCode::$success,
-                        request_id_fields: &[$($request_field),*],
                         response_id_fields: &[$($response_field),*],
                         lock: Lock::$lock,
                         data: weight!($weight),
@@ -162,61 +160,61 @@ macro_rules! operations {
 
 operations! {
     // The columns are: variant, name, method, place, rest of the path, access, request, response, success, id fields
-    // of the request, id fields of the response, lock, weight.
-    CreateNamespace "create_namespace" POST Namespace "create" Write Json Json OK ["id"] [] None quick;
-    ListNamespaces "list_namespaces" GET Namespace "list" Read None Json OK [] [] None quick;
-    DescribeNamespace "describe_namespace" POST Namespace "describe" Read Json Json OK ["id"] [] None quick;
-    DropNamespace "drop_namespace" POST Namespace "drop" Write Json Json OK ["id"] [] Namespace quick;
-    NamespaceExists "namespace_exists" POST Namespace "exists" Read Json None OK ["id"] [] None quick;
-    ListTables "list_tables" GET Namespace "table/list" Read None Json OK [] [] None quick;
-    ListAllTables "list_all_tables" GET Tables "" Read None Json OK [] ["tables"] None quick;
-    RegisterTable "register_table" POST Table "register" Write Json Json OK ["id"] [] Shared quick;
-    DescribeTable "describe_table" POST Table "describe" Read Json Json OK ["id"] ["namespace"] None quick;
-    TableExists "table_exists" POST Table "exists" Read Json None OK ["id"] [] None quick;
-    DropTable "drop_table" POST Table "drop" Write None Json OK [] ["id"] Shared quick;
-    DeregisterTable "deregister_table" POST Table "deregister" Write Json Json OK ["id"] ["id"] Shared quick;
-    RestoreTable "restore_table" POST Table "restore" Write Json Json OK ["id"] [] Shared quick;
-    RenameTable "rename_table" POST Table "rename" Write Json Json OK ["id" "new_namespace_id"] [] Shared quick;
-    UpdateTableSchemaMetadata "update_table_schema_metadata" POST Table "schema_metadata/update" Write Json Json OK [] [] Shared quick;
-    ListTableVersions "list_table_versions" POST Table "version/list" Read None Json OK [] [] Versions quick;
-    CreateTableVersion "create_table_version" POST Table "version/create" Write Json Json OK ["id"] [] Shared quick;
-    DescribeTableVersion "describe_table_version" POST Table "version/describe" Read Json Json OK ["id"] [] Versions quick;
-    BatchDeleteTableVersions "batch_delete_table_versions" POST Table "version/delete" Write Json Json OK ["id"] [] Shared quick;
-    BatchCreateTableVersions "batch_create_table_versions" POST Tables "version/batch-create" Write Json Json OK ["entries"] [] Batch quick;
-    BatchCommitTables "batch_commit_tables" POST Tables "batch-commit" Write Json Json OK ["operations"] [] Batch quick;
-    AlterTableAlterColumns "alter_table_alter_columns" POST Table "alter_columns" Write Json Json OK ["id"] [] Shared data;
-    UpdateFieldMetadata "update_field_metadata" POST Table "update_field_metadata" Write Json Json OK ["id"] [] Shared quick;
-    AlterTableDropColumns "alter_table_drop_columns" POST Table "drop_columns" Write Json Json OK ["id"] [] Shared data;
-    GetTableStats "get_table_stats" POST Table "stats" Read Json Json OK ["id"] [] Shared data;
-    InsertIntoTable "insert_into_table" POST Table "insert" Write ArrowStream Json OK [] [] Shared data;
-    MergeInsertIntoTable "merge_insert_into_table" POST Table "merge_insert" Write ArrowStream Json OK [] [] Shared data;
-    UpdateTable "update_table" POST Table "update" Write Json Json OK ["id"] [] Shared data;
-    DeleteFromTable "delete_from_table" POST Table "delete" Write Json Json OK ["id"] [] Shared data;
-    QueryTable "query_table" POST Table "query" Read Json ArrowFile OK ["id"] [] Shared data;
-    CountTableRows "count_table_rows" POST Table "count_rows" Read Json Json OK ["id"] [] Shared data;
-    CreateTable "create_table" POST Table "create" Write ArrowStream Json OK [] [] Shared data;
-    ExplainTableQueryPlan "explain_table_query_plan" POST Table "explain_plan" Read Json Json OK ["id"] [] Shared data;
-    AnalyzeTableQueryPlan "analyze_table_query_plan" POST Table "analyze_plan" Read Json Json OK ["id"] [] Shared data;
-    AlterTableAddColumns "alter_table_add_columns" POST Table "add_columns" Write Json Json OK ["id"] [] Shared data;
-    AlterTableBackfillColumns "alter_table_backfill_columns" POST Table "backfill_column" Write Json Json ACCEPTED ["id"] [] Shared data;
-    RefreshMaterializedView "refresh_materialized_view" POST MaterializedView "refresh" Write Json Json ACCEPTED ["id"] [] Shared data;
-    CreateMaterializedView "create_materialized_view" POST MaterializedView "create" Write Json Json CREATED ["id"] [] Shared data;
-    CreateTableIndex "create_table_index" POST Table "create_index" Write Json Json OK ["id"] [] Shared data;
-    CreateTableScalarIndex "create_table_scalar_index" POST Table "create_scalar_index" Write Json Json OK ["id"] [] Shared data;
-    ListTableIndices "list_table_indices" POST Table "index/list" Read Json Json OK ["id"] [] Shared quick;
-    DescribeTableIndexStats "describe_table_index_stats" POST Table "index/{index_name}/stats" Read Json Json OK ["id"] [] Shared quick;
-    DropTableIndex "drop_table_index" POST Table "index/{index_name}/drop" Write None Json OK [] [] Shared quick;
-    ListTableTags "list_table_tags" POST Table "tags/list" Read None Json OK [] [] None quick;
-    GetTableTagVersion "get_table_tag_version" POST Table "tags/version" Read Json Json OK ["id"] [] None quick;
-    DeclareTable "declare_table" POST Table "declare" Write Json Json OK ["id"] [] Shared quick;
-    CreateTableTag "create_table_tag" POST Table "tags/create" Write Json Json OK ["id"] [] Shared quick;
-    DeleteTableTag "delete_table_tag" POST Table "tags/delete" Write Json Json OK ["id"] [] Shared quick;
-    UpdateTableTag "update_table_tag" POST Table "tags/update" Write Json Json OK ["id"] [] Shared quick;
-    ListTableBranches "list_table_branches" POST Table "branches/list" Read None Json OK [] [] None quick;
-    CreateTableBranch "create_table_branch" POST Table "branches/create" Write Json Json OK ["id"] [] Shared quick;
-    DeleteTableBranch "delete_table_branch" POST Table "branches/delete" Write Json Json OK ["id"] [] Shared quick;
-    DescribeTransaction "describe_transaction" POST Transaction "describe" Read Json Json OK ["id"] [] None quick;
-    AlterTransaction "alter_transaction" POST Transaction "alter" Write Json Json OK ["id"] [] None quick;
+    // of the response, lock, weight.
+    CreateNamespace "create_namespace" POST Namespace "create" Write Json Json OK [] None quick;
+    ListNamespaces "list_namespaces" GET Namespace "list" Read None Json OK [] None quick;
+    DescribeNamespace "describe_namespace" POST Namespace "describe" Read Json Json OK [] None quick;
+    DropNamespace "drop_namespace" POST Namespace "drop" Write Json Json OK [] Namespace quick;
+    NamespaceExists "namespace_exists" POST Namespace "exists" Read Json None OK [] None quick;
+    ListTables "list_tables" GET Namespace "table/list" Read None Json OK [] None quick;
+    ListAllTables "list_all_tables" GET Tables "" Read None Json OK ["tables"] None quick;
+    RegisterTable "register_table" POST Table "register" Write Json Json OK [] Shared quick;
+    DescribeTable "describe_table" POST Table "describe" Read Json Json OK ["namespace"] None quick;
+    TableExists "table_exists" POST Table "exists" Read Json None OK [] None quick;
+    DropTable "drop_table" POST Table "drop" Write None Json OK ["id"] Shared quick;
+    DeregisterTable "deregister_table" POST Table "deregister" Write Json Json OK ["id"] Shared quick;
+    RestoreTable "restore_table" POST Table "restore" Write Json Json OK [] Shared quick;
+    RenameTable "rename_table" POST Table "rename" Write Json Json OK [] Shared quick;
+    UpdateTableSchemaMetadata "update_table_schema_metadata" POST Table "schema_metadata/update" Write Json Json OK [] Shared quick;
+    ListTableVersions "list_table_versions" POST Table "version/list" Read None Json OK [] Versions quick;
+    CreateTableVersion "create_table_version" POST Table "version/create" Write Json Json OK [] Shared quick;
+    DescribeTableVersion "describe_table_version" POST Table "version/describe" Read Json Json OK [] Versions quick;
+    BatchDeleteTableVersions "batch_delete_table_versions" POST Table "version/delete" Write Json Json OK [] Shared quick;
+    BatchCreateTableVersions "batch_create_table_versions" POST Tables "version/batch-create" Write Json Json OK [] Batch quick;
+    BatchCommitTables "batch_commit_tables" POST Tables "batch-commit" Write Json Json OK [] Batch quick;
+    AlterTableAlterColumns "alter_table_alter_columns" POST Table "alter_columns" Write Json Json OK [] Shared data;
+    UpdateFieldMetadata "update_field_metadata" POST Table "update_field_metadata" Write Json Json OK [] Shared quick;
+    AlterTableDropColumns "alter_table_drop_columns" POST Table "drop_columns" Write Json Json OK [] Shared data;
+    GetTableStats "get_table_stats" POST Table "stats" Read Json Json OK [] Shared data;
+    InsertIntoTable "insert_into_table" POST Table "insert" Write ArrowStream Json OK [] Shared data;
+    MergeInsertIntoTable "merge_insert_into_table" POST Table "merge_insert" Write ArrowStream Json OK [] Shared data;
+    UpdateTable "update_table" POST Table "update" Write Json Json OK [] Shared data;
+    DeleteFromTable "delete_from_table" POST Table "delete" Write Json Json OK [] Shared data;
+    QueryTable "query_table" POST Table "query" Read Json ArrowFile OK [] Shared data;
+    CountTableRows "count_table_rows" POST Table "count_rows" Read Json Json OK [] Shared data;
+    CreateTable "create_table" POST Table "create" Write ArrowStream Json OK [] Shared data;
+    ExplainTableQueryPlan "explain_table_query_plan" POST Table "explain_plan" Read Json Json OK [] Shared data;
+    AnalyzeTableQueryPlan "analyze_table_query_plan" POST Table "analyze_plan" Read Json Json OK [] Shared data;
+    AlterTableAddColumns "alter_table_add_columns" POST Table "add_columns" Write Json Json OK [] Shared data;
+    AlterTableBackfillColumns "alter_table_backfill_columns" POST Table "backfill_column" Write Json Json ACCEPTED [] Shared data;
+    RefreshMaterializedView "refresh_materialized_view" POST MaterializedView "refresh" Write Json Json ACCEPTED [] Shared data;
+    CreateMaterializedView "create_materialized_view" POST MaterializedView "create" Write Json Json CREATED [] Shared data;
+    CreateTableIndex "create_table_index" POST Table "create_index" Write Json Json OK [] Shared data;
+    CreateTableScalarIndex "create_table_scalar_index" POST Table "create_scalar_index" Write Json Json OK [] Shared data;
+    ListTableIndices "list_table_indices" POST Table "index/list" Read Json Json OK [] Shared quick;
+    DescribeTableIndexStats "describe_table_index_stats" POST Table "index/{index_name}/stats" Read Json Json OK [] Shared quick;
+    DropTableIndex "drop_table_index" POST Table "index/{index_name}/drop" Write None Json OK [] Shared quick;
+    ListTableTags "list_table_tags" POST Table "tags/list" Read None Json OK [] None quick;
+    GetTableTagVersion "get_table_tag_version" POST Table "tags/version" Read Json Json OK [] None quick;
+    DeclareTable "declare_table" POST Table "declare" Write Json Json OK [] Shared quick;
+    CreateTableTag "create_table_tag" POST Table "tags/create" Write Json Json OK [] Shared quick;
+    DeleteTableTag "delete_table_tag" POST Table "tags/delete" Write Json Json OK [] Shared quick;
+    UpdateTableTag "update_table_tag" POST Table "tags/update" Write Json Json OK [] Shared quick;
+    ListTableBranches "list_table_branches" POST Table "branches/list" Read None Json OK [] None quick;
+    CreateTableBranch "create_table_branch" POST Table "branches/create" Write Json Json OK [] Shared quick;
+    DeleteTableBranch "delete_table_branch" POST Table "branches/delete" Write Json Json OK [] Shared quick;
+    DescribeTransaction "describe_transaction" POST Transaction "describe" Read Json Json OK [] None quick;
+    AlterTransaction "alter_transaction" POST Transaction "alter" Write Json Json OK [] None quick;
 }
 
 static SNAPSHOT: Facts = Facts {
@@ -228,7 +226,6 @@ static SNAPSHOT: Facts = Facts {
     request_body: Payload::Json,
     response_body: Payload::Json,
     success: StatusCode::OK,
-    request_id_fields: &["tables"],
     response_id_fields: &["tables"],
     lock: Lock::Versions,
     data: false,
@@ -247,7 +244,6 @@ fn unlisted(kind: Kind) -> &'static Facts {
             request_body: Payload::Json,
             response_body: Payload::Json,
             success: StatusCode::OK,
-            request_id_fields: &["id"],
             response_id_fields: &[],
             lock,
             data: true,
@@ -326,11 +322,6 @@ impl Operation {
     /// Returns the lock that the operation must hold while the catalog works on it.
     pub fn lock(self) -> Lock {
         self.facts().lock
-    }
-
-    /// Returns the fields of the request's body that contain identifiers.
-    pub fn request_id_fields(self) -> &'static [&'static str] {
-        self.facts().request_id_fields
     }
 
     /// Returns the fields of the response's body that contain identifiers.

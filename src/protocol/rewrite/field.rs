@@ -1,4 +1,4 @@
-//! Decides which fields of a request's body are governed, and refuses names of fields that resemble one.
+//! Lists the governed fields of requests' bodies (`id`, `new_namespace_id` …), and refuses names that resemble one.
 
 use crate::error::Error;
 use crate::protocol::json::{Member, brief};
