@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod bounds;
 mod filtered;
 mod hidden;
 mod page;
@@ -7,15 +8,23 @@ mod page;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use futures_util::stream;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
-    Authority, Catalogs, Context, Failure, Identifier, InternalAnswer, InternalRequest, Mount,
+    AnswerStream, Authority, Body, Catalogs, Context, Failure, Identifier, InternalRequest, Mount,
     Names, Operation, Query, ROUNDS, Request, Table, TableKey, answer, concerns,
 };
+use crate::backend::InternalAnswer;
 use crate::batch::visibility::commit_flag::CommitFlag;
+use crate::error::BoxError;
 use crate::request::origin::Origin;
 
 /// Catalogs that answer by backend, operation and page token, and record the requests.
@@ -31,7 +40,11 @@ struct Script {
 type Meanwhile = Box<dyn Fn(usize, &Names) + Sync>;
 
 impl Catalogs for Script {
-    async fn ask(&self, backend: usize, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+    async fn open_answer(
+        &self,
+        backend: usize,
+        ask: InternalRequest,
+    ) -> Result<AnswerStream<'_>, Failure> {
         let asked = {
             let mut asked = self.asked.lock().unwrap();
             asked.push(ask.clone());
@@ -47,12 +60,28 @@ impl Catalogs for Script {
             .iter()
             .find(|line| (line.0, line.1, line.2) == (backend, ask.operation, token));
         let (.., status, body) = line.ok_or_else(|| Failure::NotSent("refused".into()))?;
-        Ok(InternalAnswer {
-            status: StatusCode::from_u16(*status).unwrap(),
-            headers: HeaderMap::new(),
-            body: Bytes::from(body.to_string()),
-        })
+        Ok(answered(*status, body.to_string()))
     }
+}
+
+/// Returns an answer whose body comes in pieces of 50 bytes.
+fn answered(status: u16, body: String) -> AnswerStream<'static> {
+    let body = Bytes::from(body);
+    let starts = (0..body.len()).step_by(50);
+    let pieces = starts.map(move |start| body.slice(start..body.len().min(start + 50)));
+    let mut answer = streamed(pieces);
+    answer.status = StatusCode::from_u16(status).unwrap();
+    answer
+}
+
+/// Returns an answer of these pieces, which are made when they are read.
+fn streamed(pieces: impl Iterator<Item = Bytes> + Send + Sync + 'static) -> AnswerStream<'static> {
+    let frames = pieces.map(|piece| Ok::<_, BoxError>(Frame::data(piece)));
+    let body = Body::stream(StreamBody::new(stream::iter(frames)));
+    AnswerStream::new(
+        Response::new(body),
+        Instant::now() + Duration::from_secs(3600),
+    )
 }
 
 fn id(names: &[&str]) -> Identifier {
@@ -295,7 +324,7 @@ async fn a_catalog_that_never_ends_its_listing_is_stopped() {
     };
     let (status, ..) = ask(&two, list, &["prod"], "").await;
     assert_eq!(status, 503);
-    assert_eq!(two.asked.lock().unwrap().len(), 1001);
+    assert_eq!(two.asked.lock().unwrap().len(), 1000);
     assert_eq!(script.asked.lock().unwrap().len(), 2);
 }
 
