@@ -8,8 +8,8 @@
 //! they are not shown, as they arrive, and of all others only those that the page may need are kept (`selection.rs`). So
 //! the memory for a page does not depend on how many names there are, and a page is full even if most names are hidden.
 //!
-//! The names in each piece of an answer are compared with those that batches hide after it arrived, and a change since
-//! the page was begun ends it. So the last check holds for all names on the page.
+//! Names are compared with those that batches hide after they arrived, and a change since the listing was begun ends the
+//! page. So what the last comparison has found holds for all names on the page.
 
 use std::collections::HashSet;
 

@@ -21,6 +21,9 @@ const PIECE: usize = 8 << 10;
 const FRAME: usize = 64;
 /// The number of names that are looked at before other requests of the worker run.
 const STEP: usize = 512;
+/// The number of names that are taken from an answer together, because finding those that batches hide costs the same for
+/// one name and for many.
+const GROUP: usize = 4096;
 
 /// The remaining pages and bytes that one listing may read, and bytes of names that it may keep, over all catalogs.
 #[derive(Debug)]
@@ -86,6 +89,7 @@ pub(super) struct NameStream<'a> {
     /// The bytes that have arrived and are not read.
     arrived: Bytes,
     scanner: NameScanner,
+    is_over: bool,
     budget: &'a Budget,
     /// The bytes that were read since other requests of the worker ran.
     unpaused: usize,
@@ -121,13 +125,31 @@ impl<'a> NameStream<'a> {
             answer,
             arrived: Bytes::new(),
             scanner: NameScanner::new(ask.operation),
+            is_over: false,
             budget,
             unpaused: 0,
         })
     }
 
-    /// Returns the next names, or none of a piece of the answer without any; `None` at the end of the answer.
+    /// Returns the next names; `None` after the last ones, which can be none.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<String>>, ListingError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut names = Vec::new();
+        while names.len() < GROUP {
+            let Some(piece) = self.piece().await? else {
+                self.is_over = true;
+                break;
+            };
+            let read = self.scanner.push(&piece, &mut names);
+            read.map_err(|NotAListing| no_listing(self.mount))?;
+        }
+        Ok(Some(names))
+    }
+
+    /// Returns the next bytes; `None` at the end of the answer.
+    async fn piece(&mut self) -> Result<Option<Bytes>, ListingError> {
         while self.arrived.is_empty() {
             self.pause(FRAME).await;
             let arrived = self.answer.next().await;
@@ -142,10 +164,7 @@ impl<'a> NameStream<'a> {
         }
         let piece = self.arrived.split_to(self.arrived.len().min(PIECE));
         self.pause(piece.len()).await;
-        let mut names = Vec::new();
-        let read = self.scanner.push(&piece, &mut names);
-        read.map_err(|NotAListing| no_listing(self.mount))?;
-        Ok(Some(names))
+        Ok(Some(piece))
     }
 
     /// Ends the answer. Returns the token of the next page, which must not be that of this page.
