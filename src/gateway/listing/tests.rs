@@ -4,28 +4,23 @@ mod bounds;
 mod filtered;
 mod hidden;
 mod page;
+mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::stream;
-use http::{HeaderMap, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::StreamBody;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::{
-    AnswerStream, Authority, Body, Catalogs, Context, Failure, Identifier, InternalRequest, Mount,
-    Names, Operation, Query, ROUNDS, Request, Table, TableKey, answer, concerns,
+    AnswerStream, Authority, Catalogs, Context, Failure, Identifier, InternalRequest, Mount, Names,
+    Operation, Query, ROUNDS, Request, Table, TableKey, answer, concerns,
 };
 use crate::backend::InternalAnswer;
 use crate::batch::visibility::commit_flag::CommitFlag;
-use crate::error::BoxError;
 use crate::request::origin::Origin;
+use stream::answered;
 
 /// Catalogs that answer by backend, operation and page token, and record the requests.
 #[derive(Default)]
@@ -62,26 +57,6 @@ impl Catalogs for Script {
         let (.., status, body) = line.ok_or_else(|| Failure::NotSent("refused".into()))?;
         Ok(answered(*status, body.to_string()))
     }
-}
-
-/// Returns an answer whose body comes in pieces of 50 bytes.
-fn answered(status: u16, body: String) -> AnswerStream<'static> {
-    let body = Bytes::from(body);
-    let starts = (0..body.len()).step_by(50);
-    let pieces = starts.map(move |start| body.slice(start..body.len().min(start + 50)));
-    let mut answer = streamed(pieces);
-    answer.status = StatusCode::from_u16(status).unwrap();
-    answer
-}
-
-/// Returns an answer of these pieces, which are made when they are read.
-fn streamed(pieces: impl Iterator<Item = Bytes> + Send + Sync + 'static) -> AnswerStream<'static> {
-    let frames = pieces.map(|piece| Ok::<_, BoxError>(Frame::data(piece)));
-    let body = Body::stream(StreamBody::new(stream::iter(frames)));
-    AnswerStream::new(
-        Response::new(body),
-        Instant::now() + Duration::from_secs(3600),
-    )
 }
 
 fn id(names: &[&str]) -> Identifier {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use super::*;
+use crate::util::dice::Dice;
 
 const OPERATIONS: [Operation; 2] = [Operation::ListNamespaces, Operation::ListTables];
 
@@ -43,22 +44,12 @@ fn scanned(body: &[u8], operation: Operation, dice: &mut Dice, size: usize) -> L
     Some((names, scanner.finish().ok()?))
 }
 
-/// Random numbers of a repeatable sequence.
-struct Dice(u64);
+/// Writes answers at random.
+struct Author(Dice);
 
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-
+impl Author {
     fn space(&mut self) -> &'static str {
-        self.one(&["", "", "", " ", "\r\n\t "])
+        self.0.one_of(&["", "", "", " ", "\r\n\t "])
     }
 
     fn string(&mut self) -> String {
@@ -81,26 +72,27 @@ impl Dice {
             "\t",
         ];
         // The last three are not allowed in a string.
-        let most = if self.below(60) == 0 {
+        let most = if self.0.below(60) == 0 {
             parts.len()
         } else {
             parts.len() - 3
         };
-        let count = self.below(5);
-        let text: String = (0..count).map(|_| parts[self.below(most)]).collect();
+        let count = self.0.below(5);
+        let text: String = (0..count).map(|_| parts[self.0.below(most)]).collect();
         format!("\"{text}\"")
     }
 
     fn value(&mut self, depth: usize) -> String {
-        let count = self.below(4);
-        match self.below(if depth > 3 { 3 } else { 5 }) {
+        let count = self.0.below(4);
+        match self.0.below(if depth > 3 { 3 } else { 5 }) {
             0 => self.string(),
             1 => self
-                .one(&[
+                .0
+                .one_of(&[
                     "null", "true", "0", "-1.5e+3", "7", "01", "1.", "nul", "-", "1e999",
                 ])
                 .to_owned(),
-            2 => self.one(&["[]", "{}", "[ ]"]).to_owned(),
+            2 => self.0.one_of(&["[]", "{}", "[ ]"]).to_owned(),
             3 => {
                 let values: Vec<_> = (0..count).map(|_| self.value(depth + 1)).collect();
                 format!("[{}]", values.join(","))
@@ -117,15 +109,15 @@ impl Dice {
     }
 
     fn list(&mut self) -> String {
-        match self.below(20) {
+        match self.0.below(20) {
             0 => return "null".to_owned(),
             1 => return self.value(0),
             _ => {}
         }
-        let count = self.below(6);
+        let count = self.0.below(6);
         let names = (0..count).map(|_| {
             let (a, b) = (self.space(), self.space());
-            let name = if self.below(100) == 0 {
+            let name = if self.0.below(100) == 0 {
                 self.value(0)
             } else {
                 self.string()
@@ -136,16 +128,16 @@ impl Dice {
     }
 
     fn answer(&mut self) -> String {
-        let count = 1 + self.below(5);
+        let count = 1 + self.0.below(5);
         let members = (0..count).map(|_| {
             let (a, b, c) = (self.space(), self.space(), self.space());
-            let (name, value) = match self.below(5) {
+            let (name, value) = match self.0.below(5) {
                 0 => ("\"namespaces\"".to_owned(), self.list()),
                 1 => ("\"tables\"".to_owned(), self.list()),
                 2 => ("\"t\\u0061bles\"".to_owned(), self.list()),
-                3 if self.below(10) == 0 => ("\"page_token\"".to_owned(), self.value(0)),
+                3 if self.0.below(10) == 0 => ("\"page_token\"".to_owned(), self.value(0)),
                 3 => {
-                    let token = if self.below(2) == 0 {
+                    let token = if self.0.below(2) == 0 {
                         self.string()
                     } else {
                         "null".to_owned()
@@ -162,10 +154,10 @@ impl Dice {
 
     /// Changes some bytes.
     fn garble(&mut self, body: &mut Vec<u8>) {
-        for _ in 0..=self.below(3) {
-            let at = self.below(body.len());
-            let byte = BYTES[self.below(BYTES.len())];
-            match self.below(4) {
+        for _ in 0..=self.0.below(3) {
+            let at = self.0.below(body.len());
+            let byte = BYTES[self.0.below(BYTES.len())];
+            match self.0.below(4) {
                 0 => drop(body.remove(at)),
                 1 => body.insert(at, byte),
                 2 => body[at] = byte,
@@ -180,12 +172,12 @@ impl Dice {
 
 #[test]
 fn an_answer_is_read_and_refused_as_the_parser_does_it() {
-    let mut dice = Dice(7);
+    let mut author = Author(Dice::new(7));
     let (mut read, mut refused) = (0, 0);
     for round in 0..30_000 {
-        let mut body = dice.answer().into_bytes();
+        let mut body = author.answer().into_bytes();
         if round % 2 == 1 {
-            dice.garble(&mut body);
+            author.garble(&mut body);
         }
         let size = [1, 3, 20, 1000][round % 4];
         for operation in OPERATIONS {
@@ -196,7 +188,7 @@ fn an_answer_is_read_and_refused_as_the_parser_does_it() {
                 refused += 1;
             }
             let text = String::from_utf8_lossy(&body);
-            let found = scanned(&body, operation, &mut dice, size);
+            let found = scanned(&body, operation, &mut author.0, size);
             assert_eq!(found, whole, "{round} {operation:?}: {text}");
         }
     }
@@ -208,10 +200,10 @@ fn an_answer_is_read_and_refused_as_the_parser_does_it() {
 fn an_answer_that_is_not_complete_is_refused() {
     let body = br#"{"tables":["a","b"],"page_token":"x"} "#;
     for end in 0..body.len() - 2 {
-        let found = scanned(&body[..end], Operation::ListTables, &mut Dice(1), 5);
+        let found = scanned(&body[..end], Operation::ListTables, &mut Dice::new(1), 5);
         assert_eq!(found, None, "{end}");
     }
-    let found = scanned(body, Operation::ListTables, &mut Dice(1), 5);
+    let found = scanned(body, Operation::ListTables, &mut Dice::new(1), 5);
     assert_eq!(
         found,
         Some((vec!["a".into(), "b".into()], Some("x".into())))

@@ -4,28 +4,17 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::util::dice::Dice;
 
-/// Random numbers of a repeatable sequence.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n as u64) as usize
+fn shuffle(dice: &mut Dice, names: &mut [String]) {
+    for end in (1..names.len()).rev() {
+        names.swap(end, dice.below(end + 1));
     }
+}
 
-    fn shuffle(&mut self, names: &mut [String]) {
-        for end in (1..names.len()).rev() {
-            names.swap(end, self.below(end + 1));
-        }
-    }
-
-    fn names(&mut self, count: usize) -> Vec<String> {
-        (0..count)
-            .map(|_| self.below(1_000_000).to_string())
-            .collect()
-    }
+fn random_names(dice: &mut Dice, count: usize) -> Vec<String> {
+    let names = (0..count).map(|_| dice.below(1_000_000).to_string());
+    names.collect()
 }
 
 /// The page of `room` names at a place, as a listing takes it from an answer that comes in pieces of random sizes.
@@ -71,10 +60,10 @@ fn page(
 
 #[test]
 fn a_page_is_cut_as_from_all_names_sorted() {
-    let mut dice = Dice(3);
+    let mut dice = Dice::new(3);
     for round in 0..5000 {
         let count = dice.below(60);
-        let (listed, room) = (dice.names(count), 1 + dice.below(12));
+        let (listed, room) = (random_names(&mut dice, count), 1 + dice.below(12));
         let shown = dice.below(4);
         let is_shown = |name: &str| name.len() % 4 >= shown || shown == 0;
         let last = (dice.below(3) > 0).then(|| dice.below(1_000_000).to_string());
@@ -104,13 +93,13 @@ fn a_page_is_cut_as_from_all_names_sorted() {
 /// comes once, and no name comes twice.
 #[test]
 fn a_walk_over_changing_names_has_each_that_stays_exactly_once() {
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     let mut pages = 0;
     for round in 0..1500 {
         let room = 1 + dice.below(9);
         // More than the limit, so that it is clear that the catalog ignores it.
         let count = room + 1 + dice.below(60);
-        let mut listed = dice.names(count);
+        let mut listed = random_names(&mut dice, count);
         listed.sort();
         listed.dedup();
         if listed.len() <= room {
@@ -125,7 +114,7 @@ fn a_walk_over_changing_names_has_each_that_stays_exactly_once() {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let mut place = Some(Place::default());
         while let Some(from) = place {
-            dice.shuffle(&mut listed);
+            shuffle(&mut dice, &mut listed);
             let is_shown = |name: &str| !hidden.iter().any(|hidden| hidden == name);
             let (names, next) = page(&mut dice, from, &listed, room, is_shown);
             assert!(names.len() == room || next.is_none(), "round {round}");
@@ -142,7 +131,7 @@ fn a_walk_over_changing_names_has_each_that_stays_exactly_once() {
                 .collect();
             hidden.retain(|name| !stays.contains(name));
             let more = dice.below(4);
-            listed.extend(dice.names(more));
+            listed.extend(random_names(&mut dice, more));
             let at = dice.below(listed.len());
             if !stays.contains(&listed[at]) && listed.len() > room + 1 {
                 listed.remove(at);
@@ -162,7 +151,7 @@ fn a_walk_over_changing_names_has_each_that_stays_exactly_once() {
 /// A page that was cut in the catalog's order goes on in that order, although the list is longer than the limit by then.
 #[test]
 fn an_order_once_begun_is_kept_while_the_list_grows() {
-    let mut dice = Dice(9);
+    let mut dice = Dice::new(9);
     for _ in 0..2000 {
         let (room, count) = (1 + dice.below(5), 2 + dice.below(20));
         let mut listed: Vec<String> = (0..count)
@@ -195,11 +184,11 @@ fn a_cut_that_is_gone_begins_the_page_again() {
             limit: Some(limit),
             ..Place::default()
         };
-        let (names, next) = page(&mut Dice(1), place.clone(), &listed, 4, |_| true);
+        let (names, next) = page(&mut Dice::new(1), place.clone(), &listed, 4, |_| true);
         assert_eq!((names, next), (listed.clone(), None));
-        let (names, next) = page(&mut Dice(1), place, &listed, 2, |_| true);
+        let (names, next) = page(&mut Dice::new(1), place, &listed, 2, |_| true);
         assert_eq!(names, ["c", "a"]);
-        let (names, _) = page(&mut Dice(1), next.unwrap(), &listed, 2, |_| true);
+        let (names, _) = page(&mut Dice::new(1), next.unwrap(), &listed, 2, |_| true);
         assert_eq!(names, ["e", "b"]);
     }
 }
