@@ -10,6 +10,7 @@
 //! was written goes to another address, and [`Failure::NotSent`] stays exact, because it is returned only if that holds
 //! for every attempt. An open breaker is such a failure, too; undo and recovery pass it at a pace of their own.
 
+mod answer_stream;
 mod catalog;
 mod credentials;
 #[cfg(feature = "dir")]
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 pub use crate::backend::endpoints::endpoint::EndpointStatus;
 pub use crate::backend::internal_request::{AnswerReader, read_answer};
 pub use crate::request::peer::Peer;
+pub use answer_stream::AnswerStream;
 pub use catalog::Catalog;
 pub use credentials::Refusal;
 pub use failure::Failure;
@@ -257,15 +259,22 @@ impl Backend {
 
     /// Sends a request of the gateway itself and reads the whole answer, up to a limit.
     pub async fn ask(&self, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+        self.open_answer(ask).await?.whole().await
+    }
+
+    /// Sends a request of the gateway itself, and returns the answer before its body has arrived.
+    pub async fn open_answer(&self, ask: InternalRequest) -> Result<AnswerStream<'_>, Failure> {
         let (operation, began) = (ask.operation, Instant::now());
-        let _waiting = ask.origin.waiting();
+        let waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
-        let wait = UpstreamTimer::begin(self, Some(operation), None, began);
-        let outcome = self.kind.ask(began + limit, ask).await;
-        if let Err(failure) = &outcome {
-            wait.failed(failure);
+        let timer = UpstreamTimer::begin(self, Some(operation), None, began);
+        match self.kind.open_answer(began + limit, ask).await {
+            Ok(answer) => Ok(answer.measured(timer, waiting)),
+            Err(failure) => {
+                timer.failed(&failure);
+                Err(failure)
+            }
         }
-        outcome
     }
 
     /// Returns the authority of the gateway's own requests.

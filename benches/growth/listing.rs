@@ -1,4 +1,4 @@
-//! A page of a listing over the numbers of tables and catalogs.
+//! A page of a listing over the numbers of tables and catalogs, and over the tables of a catalog that ignores `limit`.
 
 use bytes::Bytes;
 
@@ -31,6 +31,33 @@ pub async fn measure() {
         "processor time",
     ];
     curves(over, catalogs.into_iter().map(|size| (size, size, TABLES))).await;
+    ignored_limit().await;
+}
+
+/// Measures a page of a catalog that lists everything whatever `limit` is. The gateway has to read all of it.
+async fn ignored_limit() {
+    let mut memory = Curve::new(
+        "a page over tables, limit ignored: memory more than before",
+        "MiB",
+    );
+    let mut used = Curve::new("processor time of each table", "ns");
+    for tables in sizes("ignored", &[4_000, 16_000, 64_000, 256_000, 1_000_000]) {
+        let list = page("", tables);
+        let server = Server::start(move |_| list.clone()).await;
+        let program = Setup::over([server.address]).start();
+        let mut connection = Connection::open(program.address).await.unwrap();
+        pages(&mut connection, 1).await;
+        program.forget_peak();
+        let (before, began) = (program.resident(), program.processor_time());
+        let count = (2_000_000 / tables).clamp(5, 100);
+        pages(&mut connection, count).await;
+        // Less than that is chance.
+        memory.add(tables, (program.peak() - before).max(1.0));
+        let spent = (program.processor_time() - began).as_secs_f64();
+        used.add(tables, spent * 1e9 / (count * tables) as f64);
+    }
+    memory.end(&Bound::Exponent(0.1));
+    used.end(&Bound::Exponent(0.1));
 }
 
 async fn curves(names: [&'static str; 3], all: impl Iterator<Item = (usize, usize, usize)>) {
@@ -74,7 +101,7 @@ async fn pages(connection: &mut Connection, count: usize) {
     }
 }
 
-/// Returns a page of a catalog that honours `limit` and `page_token`, a number.
+/// Returns a page of a catalog that honours `limit` and `page_token`, a number. Without them it has all tables.
 fn page(target: &str, tables: usize) -> Bytes {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     let number = |name: &str| -> Option<usize> {

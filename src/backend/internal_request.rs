@@ -11,7 +11,7 @@ use http::{HeaderValue, Method, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
-use super::{Failure, InternalAnswer, InternalRequest, Kind};
+use super::{AnswerStream, Failure, InternalRequest, Kind};
 use crate::body::{Body, Collect, CollectError};
 use crate::error::BoxError;
 use crate::protocol::identifier::Identifier;
@@ -23,21 +23,15 @@ const ANSWER_LIMIT: usize = 64 << 20;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Kind {
-    /// Sends the request and reads the answer, see [`super::Backend::ask`]. The time limit covers
-    /// the whole answer.
-    pub(super) async fn ask(
+    /// Sends the request, see [`super::Backend::open_answer`]. The time limit covers the whole answer.
+    pub(super) async fn open_answer(
         &self,
         deadline: Instant,
         ask: InternalRequest,
-    ) -> Result<InternalAnswer, Failure> {
+    ) -> Result<AnswerStream<'static>, Failure> {
         let mut request = ask.into_request().map_err(Failure::NotSent)?;
-        let (head, body) = self.pass(deadline, &mut request).await?.into_parts();
-        let left = deadline.saturating_duration_since(Instant::now());
-        Ok(InternalAnswer {
-            status: head.status,
-            headers: head.headers,
-            body: read_answer(body, left).await?,
-        })
+        let response = self.pass(deadline, &mut request).await?;
+        Ok(AnswerStream::new(response, deadline))
     }
 }
 

@@ -8,6 +8,7 @@ mod merge;
 mod page;
 mod read_catalog;
 mod requested_page;
+mod selection;
 mod spelling;
 mod token;
 
@@ -15,11 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::Response;
 
 use crate::auth::access::Rights;
-use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest};
+use crate::backend::{AnswerStream, Authority, Backend, Failure, InternalRequest};
 use crate::batch::TableKey;
 use crate::batch::visibility::names::{Names, ROUNDS, unsettled};
 use crate::body::Body;
@@ -32,8 +32,8 @@ use crate::protocol::query::Query;
 use crate::request::origin::Origin;
 use crate::route::{Mount, Table};
 use answers::{json, lacks_namespace, pass};
-use page::{Segment, Spelling as _};
-use read_catalog::{Budget, ListingError, in_steps};
+use page::Segment;
+use read_catalog::ListingError;
 use requested_page::PageRequest;
 use spelling::{Level, Tree};
 use token::{Place, Position};
@@ -41,11 +41,11 @@ use token::{Place, Position};
 /// The catalogs to list, by the index of a mount's backend.
 pub trait Catalogs: Sync {
     /// Sends a request to one catalog.
-    fn ask(
+    fn open_answer(
         &self,
         backend: usize,
         ask: InternalRequest,
-    ) -> impl Future<Output = Result<InternalAnswer, Failure>> + Send;
+    ) -> impl Future<Output = Result<AnswerStream<'_>, Failure>> + Send;
 
     /// Returns the identity of a mount's catalog.
     fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
@@ -54,9 +54,13 @@ pub trait Catalogs: Sync {
 }
 
 impl Catalogs for [Arc<Backend>] {
-    async fn ask(&self, backend: usize, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+    async fn open_answer(
+        &self,
+        backend: usize,
+        ask: InternalRequest,
+    ) -> Result<AnswerStream<'_>, Failure> {
         match self.get(backend) {
-            Some(backend) => backend.ask(ask).await,
+            Some(backend) => backend.open_answer(ask).await,
             None => Err(Failure::NotSent("a mount without a backend".into())),
         }
     }
@@ -144,6 +148,7 @@ pub async fn answer<C: Catalogs + ?Sized>(
         Ok(response) => Ok(response),
         Err(ListingError::Error(error)) => Err(error),
         Err(ListingError::Refused(answer)) => Ok(pass(*answer)),
+        Err(ListingError::Changed) => Err(unsettled()),
     }
 }
 
@@ -160,10 +165,9 @@ async fn level<C: Catalogs + ?Sized>(
             Vec::new(),
             Some(request.body.clone()),
         );
-        let answer = catalogs
-            .ask(owner.backend, ask)
-            .await
-            .map_err(|failure| failure.into_error(&owner.backend_name))?;
+        let failed = |failure: Failure| failure.into_error(&owner.backend_name);
+        let answer = catalogs.open_answer(owner.backend, ask).await;
+        let answer = answer.map_err(failed)?.whole().await.map_err(failed)?;
         if !lacks_namespace(&answer) {
             return Ok(pass(answer));
         }
@@ -195,13 +199,6 @@ async fn namespaces<C: Catalogs + ?Sized>(
     let leading = level.leading.iter().map(|name| (*name).to_owned());
     let mut leading = request.retain(leading.collect(), Rights::show);
     let owner = request.owner(routes, &cut);
-    if cut.is_all() {
-        if let Some(owner) = &owner {
-            let listed = owner.everything(catalogs, &Budget::new()).await?;
-            leading.extend(in_steps(listed, |listed| Ok(level.shown(listed))).await?);
-        }
-        return Ok(cut.respond(leading, None).await?);
-    }
     let from = cut.from.as_ref().filter(|from| from.segment != MOUNTS);
     if from.is_some() {
         leading.clear();
@@ -224,9 +221,9 @@ async fn namespaces<C: Catalogs + ?Sized>(
     leading.truncate(limit);
     let limit = cut.limit.map(|limit| limit - leading.len());
     let page = page::page(catalogs, owner.as_slice(), from, limit, &level).await?;
-    let (names, next) = page.ok_or_else(|| ListingError::Error(unsettled()))?;
-    leading.extend(names);
-    Ok(cut.respond(leading, next).await?)
+    let (mut names, next) = page;
+    names.extend(leading);
+    Ok(cut.respond(names, next).await?)
 }
 
 async fn tables<C: Catalogs + ?Sized>(
@@ -254,22 +251,16 @@ async fn tables<C: Catalogs + ?Sized>(
             leading: BTreeSet::new(),
             hidden: &|| names.hidden_in(since, in_scope),
         };
-        if !cut.is_all() {
-            let (segments, from) = (std::slice::from_ref(&owner), cut.from.as_ref());
-            match page::page(catalogs, segments, from, cut.limit, &level).await? {
-                Some((names, next)) => return Ok(cut.respond(names, next).await?),
-                None => continue,
+        let (segments, from) = (std::slice::from_ref(&owner), cut.from.as_ref());
+        match page::page(catalogs, segments, from, cut.limit, &level).await {
+            Err(ListingError::Changed) => {}
+            page => {
+                let (names, next) = page?;
+                return Ok(cut.respond(names, next).await?);
             }
         }
-        let listed = owner.everything(catalogs, &Budget::new()).await?;
-        let Some(hidden) = level.hidden() else {
-            continue;
-        };
-        let spell = |listed| level.spell(&owner, &hidden, listed);
-        let all = in_steps(listed, spell).await?;
-        return Ok(cut.respond(all, None).await?);
     }
-    Err(ListingError::Error(unsettled()))
+    Err(ListingError::Changed)
 }
 
 /// Lists the tables of all catalogs. The catalogs answer at different moments, and a renamed table could be missing
@@ -308,29 +299,16 @@ async fn all_tables<C: Catalogs + ?Sized>(
             identity: &|mount| catalogs.identity(mount),
             hidden: &|| names.hidden_in(since, |_| true),
         };
-        if !cut.is_all() {
-            let from = cut.from.as_ref();
-            match page::page(catalogs, &segments, from, cut.limit, &tree).await? {
-                Some((names, next)) => return Ok(cut.respond(names, next).await?),
-                None => continue,
+        let from = cut.from.as_ref();
+        match page::page(catalogs, &segments, from, cut.limit, &tree).await {
+            Err(ListingError::Changed) => {}
+            page => {
+                let (names, next) = page?;
+                return Ok(cut.respond(names, next).await?);
             }
         }
-        let budget = Budget::new();
-        let asked = segments
-            .iter()
-            .map(|segment| segment.everything(catalogs, &budget));
-        let listed = join_all(asked).await;
-        let Some(hidden) = tree.hidden() else {
-            continue;
-        };
-        let mut all = Vec::new();
-        for (segment, listed) in segments.iter().zip(listed) {
-            let spell = |listed| tree.spell(segment, &hidden, listed);
-            all.extend(in_steps(listed?, spell).await?);
-        }
-        return Ok(cut.respond(all, None).await?);
     }
-    Err(ListingError::Error(unsettled()))
+    Err(ListingError::Changed)
 }
 
 impl Request<'_> {

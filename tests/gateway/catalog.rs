@@ -100,8 +100,8 @@ pub(crate) struct Shared {
     rows_in: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// The source of the rows of the next query.
     rows_out: Mutex<Option<mpsc::Receiver<Bytes>>>,
-    /// The sources of the next lists of versions.
-    versions_out: Mutex<VecDeque<mpsc::Receiver<Bytes>>>,
+    /// The sources of the next lists, with the operation that each is for.
+    lists_out: Mutex<VecDeque<(&'static str, mpsc::Receiver<Bytes>)>>,
 }
 
 impl Catalog {
@@ -128,7 +128,7 @@ impl Catalog {
             extra_headers: Mutex::default(),
             rows_in: Mutex::default(),
             rows_out: Mutex::default(),
-            versions_out: Mutex::default(),
+            lists_out: Mutex::default(),
         });
         let running = server::start(listener, shared.clone());
         Self {
@@ -222,12 +222,17 @@ impl Catalog {
         sender
     }
 
-    /// Returns the sender of the text of a list of versions: of the next one, if this is called once. The answer ends
-    /// when it is dropped.
+    /// Returns the sender of the text of a list of versions; see [`Catalog::list_out`].
     pub fn versions_out(&self) -> mpsc::Sender<Bytes> {
+        self.list_out("list_table_versions")
+    }
+
+    /// Returns the sender of the text that a listing operation answers: the next time, if this is called once. The answer
+    /// ends when it is dropped.
+    pub fn list_out(&self, operation: &'static str) -> mpsc::Sender<Bytes> {
         let (sender, receiver) = mpsc::channel(1);
-        let mut lists = self.shared.versions_out.lock().expect("not poisoned");
-        lists.push_back(receiver);
+        let mut lists = self.shared.lists_out.lock().expect("not poisoned");
+        lists.push_back((operation, receiver));
         sender
     }
 

@@ -1,5 +1,7 @@
 //! The tree that a client sees is the union of the mounts, complete or not at all.
 
+mod ignored_limit;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -64,7 +66,7 @@ async fn a_level_is_what_its_owner_lists_and_the_mounts_below_it() {
     assert_eq!(dotted["tables"][0], "a.b.n.t2");
 }
 
-async fn page(client: &Client, target: &str, limit: usize, token: Option<&str>) -> Value {
+pub async fn page(client: &Client, target: &str, limit: usize, token: Option<&str>) -> Value {
     let token = token.map_or(String::new(), |token| {
         let encoded =
             percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC);

@@ -220,7 +220,8 @@ async fn asked(rest: &Kind) -> Result<InternalAnswer, Failure> {
         origin: Origin::default(),
         timeout: None,
     };
-    rest.ask(Instant::now() + SOON, ask).await
+    let answer = rest.open_answer(Instant::now() + SOON, ask).await?;
+    answer.whole().await
 }
 
 #[tokio::test]

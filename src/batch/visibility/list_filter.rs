@@ -3,16 +3,14 @@
 //! At most one version is held at a time. All bytes go on as they came, apart from hidden versions and the commas next
 //! to them. A body of another form goes on unread while nothing is hidden; otherwise it cannot be shown.
 
-mod json_value;
-
 use bytes::BytesMut;
 use serde::Deserialize;
 
 use super::Hidden;
 use super::filter::Tally;
-use json_value::JsonValue;
+use crate::protocol::list_scanner::{ListScanner, Member, Piece};
 
-/// The largest version, member's name or page token that is held, in bytes.
+/// The largest version or page token that is held, in bytes.
 const HELD: usize = 4 << 20;
 
 /// The versions that one list may show.
@@ -38,9 +36,10 @@ pub enum Unlistable {
 /// The filter of one answer.
 #[derive(Clone, Debug)]
 pub struct ListFilter {
-    place: Place,
-    /// The beginning of what is not complete: a member's name, a page token or a version.
+    scanner: ListScanner,
+    /// The beginning of a page token or a version that is not complete.
     held: BytesMut,
+    is_in_version: bool,
     /// The text since the last version or since the start of the list, and the end of the body: it is shown last, when
     /// it is certain that the list is complete.
     separator: BytesMut,
@@ -51,33 +50,8 @@ pub struct ListFilter {
     /// The highest version that was shown; `u64::MAX` if one has no number.
     highest: Option<u64>,
     has_list: bool,
-    has_token: bool,
-}
-
-/// The place within the text.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Start,
-    BeforeName,
-    Name(JsonValue),
-    Colon(Member),
-    BeforeValue(Member),
-    Value(Member, JsonValue),
-    AfterValue,
-    BeforeVersion,
-    Version(JsonValue),
-    AfterVersion,
-    End,
-    /// The body is no list of versions: it is not read any more.
-    Unread,
-}
-
-/// A member of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
-    Versions,
-    PageToken,
-    Other,
+    /// True if the body is no list of versions: it is not read any more.
+    is_unread: bool,
 }
 
 impl ListView {
@@ -95,21 +69,22 @@ impl ListFilter {
     /// Creates the filter of an answer that shows at most `most` versions.
     pub fn new(most: Option<u64>) -> Self {
         Self {
-            place: Place::Start,
+            scanner: ListScanner::new(&["versions"]),
             held: BytesMut::new(),
+            is_in_version: false,
             separator: BytesMut::new(),
             most: most.unwrap_or(u64::MAX),
             tally: Tally::default(),
             shown: 0,
             highest: None,
             has_list: false,
-            has_token: false,
+            is_unread: false,
         }
     }
 
     /// True once it is clear that the answer shows something: a version, or a body that is no list.
     pub fn shows_something(&self) -> bool {
-        self.shown > 0 || matches!(self.place, Place::Unread)
+        self.shown > 0 || self.is_unread
     }
 
     /// Adds the next bytes of the catalog's answer. Those that may be shown go to `out`. `view` must be of a moment
@@ -129,7 +104,7 @@ impl ListFilter {
         }
         let mut rest = bytes;
         while !rest.is_empty() {
-            if matches!(self.place, Place::Unread) {
+            if self.is_unread {
                 if !view.is_all() {
                     return Err(Unlistable::NotAList);
                 }
@@ -154,8 +129,7 @@ impl ListFilter {
     ///
     /// The body is no list of versions, and some are hidden.
     pub fn finish(&mut self, view: &ListView, out: &mut BytesMut) -> Result<&Tally, Unlistable> {
-        let is_whole = matches!(self.place, Place::End) && self.has_list;
-        if is_whole {
+        if self.scanner.is_over() && self.has_list && !self.is_unread {
             out.unsplit(self.separator.split());
         } else {
             self.give_up(view, out)?;
@@ -169,184 +143,69 @@ impl ListFilter {
             return Err(Unlistable::NotAList);
         }
         out.unsplit(self.separator.split());
-        // Names and tokens have gone on already.
-        if matches!(self.place, Place::Version(_)) {
+        // What is held of a page token has gone on already.
+        if self.is_in_version {
             out.unsplit(self.held.split());
         }
-        self.place = Place::Unread;
+        self.is_unread = true;
         Ok(())
     }
 
-    /// Reads on to the next place. Returns the number of bytes; `None` if the body is no list.
+    /// Reads the next piece. Returns the number of its bytes; `None` if the body is no list.
     fn step(&mut self, bytes: &[u8], view: &ListView, out: &mut BytesMut) -> Option<usize> {
-        match self.place {
-            Place::Start => self.pass(bytes, out, |byte| match byte {
-                b'{' => Some(Place::BeforeName),
-                _ => None,
-            }),
-            Place::BeforeName => self.pass(bytes, out, |byte| match byte {
-                b'"' => Some(Place::Name(JsonValue::begun(b'"'))),
-                b'}' => Some(Place::End),
-                _ => None,
-            }),
-            Place::Name(mut value) => {
-                let (used, is_over) = value.read(bytes);
-                self.hold(&bytes[..used])?;
-                self.place = if is_over {
-                    Place::Colon(self.member()?)
-                } else {
-                    Place::Name(value)
-                };
-                out.extend_from_slice(&bytes[..used]);
-                Some(used)
+        let (piece, used) = self.scanner.next(bytes)?;
+        let text = &bytes[..used];
+        match piece {
+            Piece::Value { member, is_last } => {
+                match member {
+                    Member::List(_) => return None,
+                    Member::PageToken => self.token(text, is_last)?,
+                    Member::Other => {}
+                }
+                out.extend_from_slice(text);
             }
-            Place::Colon(member) => self.pass(bytes, out, |byte| match byte {
-                b':' => Some(Place::BeforeValue(member)),
-                _ => None,
-            }),
-            Place::BeforeValue(member) => self.pass(bytes, out, |byte| match (member, byte) {
-                (Member::Versions, b'[') => Some(Place::BeforeVersion),
-                (Member::Versions, _) | (_, b',' | b':' | b'}' | b']') => None,
-                _ => Some(Place::Value(member, JsonValue::begun(byte))),
-            }),
-            Place::Value(member, value) => self.value(bytes, out, member, value),
-            Place::AfterValue => self.pass(bytes, out, |byte| match byte {
-                b',' => Some(Place::BeforeName),
-                b'}' => Some(Place::End),
-                _ => None,
-            }),
-            Place::BeforeVersion | Place::AfterVersion => self.between(bytes, out),
-            Place::Version(value) => self.version(bytes, view, out, value),
-            Place::End => {
-                let fits = self.separator.len() + bytes.len() <= HELD;
-                let is_over = fits && spaces(bytes) == bytes.len();
-                is_over.then(|| {
-                    self.separator.extend_from_slice(bytes);
-                    bytes.len()
-                })
+            Piece::Frame => out.extend_from_slice(text),
+            Piece::Element { is_last, .. } => self.version(text, is_last, view, out)?,
+            Piece::ListEnd(_) => {
+                self.has_list = true;
+                out.unsplit(self.separator.split());
+                out.extend_from_slice(text);
             }
-            Place::Unread => None,
+            Piece::Separator | Piece::End => {
+                let fits = self.separator.len() + used <= HELD;
+                fits.then(|| self.separator.extend_from_slice(text))?;
+            }
         }
-    }
-
-    /// Passes white space on, and one byte after it that leads to the next place.
-    fn pass(
-        &mut self,
-        bytes: &[u8],
-        out: &mut BytesMut,
-        next: impl Fn(u8) -> Option<Place>,
-    ) -> Option<usize> {
-        let spaces = spaces(bytes);
-        let Some(&byte) = bytes.get(spaces) else {
-            out.extend_from_slice(bytes);
-            return Some(spaces);
-        };
-        let place = next(byte)?;
-        if matches!(place, Place::Name(_)) || is_token(place) {
-            self.held.clear();
-            self.hold(&[byte])?;
-        }
-        if matches!(place, Place::End) {
-            self.separator.extend_from_slice(&bytes[..=spaces]);
-        } else {
-            out.extend_from_slice(&bytes[..=spaces]);
-        }
-        self.place = place;
-        Some(spaces + 1)
-    }
-
-    /// Returns the member whose name is held; `None` if it stands there twice.
-    fn member(&mut self) -> Option<Member> {
-        let name = self.held.split();
-        let name = if name.contains(&b'\\') {
-            serde_json::from_slice::<String>(&name).ok()?
-        } else {
-            std::str::from_utf8(&name[1..name.len() - 1]).ok()?.into()
-        };
-        let (member, before) = match name.as_str() {
-            "versions" => (Member::Versions, &mut self.has_list),
-            "page_token" => (Member::PageToken, &mut self.has_token),
-            _ => return Some(Member::Other),
-        };
-        (!std::mem::replace(before, true)).then_some(member)
-    }
-
-    fn value(
-        &mut self,
-        bytes: &[u8],
-        out: &mut BytesMut,
-        member: Member,
-        mut value: JsonValue,
-    ) -> Option<usize> {
-        let (used, is_over) = value.read(bytes);
-        let is_token = member == Member::PageToken;
-        if is_token {
-            self.hold(&bytes[..used])?;
-        }
-        if is_over && is_token {
-            let token: Option<String> = serde_json::from_slice(&self.held.split()).ok()?;
-            self.tally.token = token.filter(|token| !token.is_empty());
-        }
-        self.place = if is_over {
-            Place::AfterValue
-        } else {
-            Place::Value(member, value)
-        };
-        out.extend_from_slice(&bytes[..used]);
         Some(used)
     }
 
-    /// Reads the text before, between or after versions. It is shown with the next version that is.
-    fn between(&mut self, bytes: &[u8], out: &mut BytesMut) -> Option<usize> {
-        let spaces = spaces(bytes);
-        if self.separator.len() + spaces > HELD {
-            return None;
+    fn token(&mut self, text: &[u8], is_last: bool) -> Option<()> {
+        self.hold(text)?;
+        if is_last {
+            let token: Option<String> = serde_json::from_slice(&self.held.split()).ok()?;
+            self.tally.token = token.filter(|token| !token.is_empty());
         }
-        let is_after = matches!(self.place, Place::AfterVersion);
-        let Some(&byte) = bytes.get(spaces) else {
-            self.separator.extend_from_slice(bytes);
-            return Some(spaces);
-        };
-        match byte {
-            b',' if is_after => {
-                self.separator.extend_from_slice(&bytes[..=spaces]);
-                self.place = Place::BeforeVersion;
-                Some(spaces + 1)
-            }
-            b']' if is_after || self.tally.listed == 0 => {
-                out.unsplit(self.separator.split());
-                out.extend_from_slice(&bytes[..=spaces]);
-                self.place = Place::AfterValue;
-                Some(spaces + 1)
-            }
-            b',' | b']' | b'}' | b':' => None,
-            _ if is_after => None,
-            _ => {
-                self.separator.extend_from_slice(&bytes[..spaces]);
-                self.place = Place::Version(JsonValue::begun(byte));
-                self.hold(&bytes[spaces..=spaces])?;
-                Some(spaces + 1)
-            }
-        }
+        Some(())
     }
 
+    /// Reads a part of a version. The text before a version is shown with it.
     fn version(
         &mut self,
-        bytes: &[u8],
+        text: &[u8],
+        is_last: bool,
         view: &ListView,
         out: &mut BytesMut,
-        mut value: JsonValue,
-    ) -> Option<usize> {
-        let (used, is_over) = value.read(bytes);
-        self.hold(&bytes[..used])?;
-        self.place = Place::Version(value);
-        if !is_over {
-            return Some(used);
+    ) -> Option<()> {
+        self.hold(text)?;
+        self.is_in_version = true;
+        if !is_last {
+            return Some(());
         }
         let number = number_of(&self.held);
         if number.is_none() && !view.is_all() {
             return None;
         }
+        self.is_in_version = false;
         self.tally.listed += 1;
         let is_hidden = number.is_some_and(|number| !view.shows(number));
         self.tally.hidden += u64::from(is_hidden);
@@ -354,19 +213,18 @@ impl ListFilter {
             // The comma before the first version that is shown goes with those that are not.
             self.separator.clear();
             self.held.clear();
-        } else {
-            let is_after_hidden = self.shown == 0 && self.tally.listed > 1;
-            let separator = self.separator.split();
-            if !is_after_hidden {
-                out.extend_from_slice(&separator);
-            }
-            out.extend_from_slice(&self.held);
-            self.held.clear();
-            self.shown += 1;
-            self.highest = self.highest.max(number.or(Some(u64::MAX)));
+            return Some(());
         }
-        self.place = Place::AfterVersion;
-        Some(used)
+        let is_after_hidden = self.shown == 0 && self.tally.listed > 1;
+        let separator = self.separator.split();
+        if !is_after_hidden {
+            out.extend_from_slice(&separator);
+        }
+        out.extend_from_slice(&self.held);
+        self.held.clear();
+        self.shown += 1;
+        self.highest = self.highest.max(number.or(Some(u64::MAX)));
+        Some(())
     }
 
     /// Holds bytes; `None` if they are too many.
@@ -374,15 +232,6 @@ impl ListFilter {
         let fits = self.held.len() + bytes.len() <= HELD;
         fits.then(|| self.held.extend_from_slice(bytes))
     }
-}
-
-fn is_token(place: Place) -> bool {
-    matches!(place, Place::Value(Member::PageToken, _))
-}
-
-fn spaces(bytes: &[u8]) -> usize {
-    let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-    bytes.iter().take_while(is_space).count()
 }
 
 /// The number of a version; `None` if it has none that can be read.

@@ -56,11 +56,6 @@ impl<'a> PageRequest<'a> {
         })
     }
 
-    /// True if the whole listing is asked for at once.
-    pub(super) fn is_all(&self) -> bool {
-        self.from.is_none() && self.limit.is_none()
-    }
-
     /// Answers with `names`, sorted and each once. `next` is the position of the next page.
     pub(super) async fn respond(
         &self,

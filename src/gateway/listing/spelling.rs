@@ -40,7 +40,7 @@ pub(super) struct Tree<'a> {
 
 impl Level<'_> {
     /// Returns the shown namespaces of `listed`.
-    pub(super) fn shown(&self, mut listed: Vec<String>) -> Vec<String> {
+    fn shown(&self, mut listed: Vec<String>) -> Vec<String> {
         listed.retain(|name| !self.leading.contains(&**name));
         self.request.retain(listed, Rights::show)
     }

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod bounds;
 mod filtered;
 mod hidden;
 mod page;
+mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,11 +14,13 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    Authority, Catalogs, Context, Failure, Identifier, InternalAnswer, InternalRequest, Mount,
-    Names, Operation, Query, ROUNDS, Request, Table, TableKey, answer, concerns,
+    AnswerStream, Authority, Catalogs, Context, Failure, Identifier, InternalRequest, Mount, Names,
+    Operation, Query, ROUNDS, Request, Table, TableKey, answer, concerns,
 };
+use crate::backend::InternalAnswer;
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
+use stream::answered;
 
 /// Catalogs that answer by backend, operation and page token, and record the requests.
 #[derive(Default)]
@@ -31,7 +35,11 @@ struct Script {
 type Meanwhile = Box<dyn Fn(usize, &Names) + Sync>;
 
 impl Catalogs for Script {
-    async fn ask(&self, backend: usize, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+    async fn open_answer(
+        &self,
+        backend: usize,
+        ask: InternalRequest,
+    ) -> Result<AnswerStream<'_>, Failure> {
         let asked = {
             let mut asked = self.asked.lock().unwrap();
             asked.push(ask.clone());
@@ -47,11 +55,7 @@ impl Catalogs for Script {
             .iter()
             .find(|line| (line.0, line.1, line.2) == (backend, ask.operation, token));
         let (.., status, body) = line.ok_or_else(|| Failure::NotSent("refused".into()))?;
-        Ok(InternalAnswer {
-            status: StatusCode::from_u16(*status).unwrap(),
-            headers: HeaderMap::new(),
-            body: Bytes::from(body.to_string()),
-        })
+        Ok(answered(*status, body.to_string()))
     }
 }
 
@@ -295,7 +299,7 @@ async fn a_catalog_that_never_ends_its_listing_is_stopped() {
     };
     let (status, ..) = ask(&two, list, &["prod"], "").await;
     assert_eq!(status, 503);
-    assert_eq!(two.asked.lock().unwrap().len(), 1001);
+    assert_eq!(two.asked.lock().unwrap().len(), 1000);
     assert_eq!(script.asked.lock().unwrap().len(), 2);
 }
 

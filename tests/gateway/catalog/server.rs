@@ -139,12 +139,12 @@ async fn finish(
     }
     let rows = match found.name {
         "query_table" => shared.rows_out.lock().expect("not poisoned").take(),
-        "list_table_versions" => shared
-            .versions_out
-            .lock()
-            .expect("not poisoned")
-            .pop_front(),
-        _ => None,
+        name => {
+            let mut lists = shared.lists_out.lock().expect("not poisoned");
+            let next = lists.iter().position(|(operation, _)| *operation == name);
+            next.and_then(|next| lists.remove(next))
+                .map(|(_, text)| text)
+        }
     };
     let (status, kind, body) = answer;
     let mut response = match rows {

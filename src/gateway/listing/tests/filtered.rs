@@ -25,7 +25,11 @@ struct Trees {
 }
 
 impl Catalogs for Trees {
-    async fn ask(&self, backend: usize, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+    async fn open_answer(
+        &self,
+        backend: usize,
+        ask: InternalRequest,
+    ) -> Result<AnswerStream<'_>, Failure> {
         self.asked.lock().unwrap().insert(backend);
         let at: Vec<&str> = ask.identifier.names().collect();
         let below = self.tables[backend].iter().filter(|id| id.starts_with(&at));
@@ -54,11 +58,8 @@ impl Catalogs for Trees {
         let names: Vec<_> = names.into_iter().skip(begin).take(limit).collect();
         let end = begin + names.len();
         let token = (end < count).then(|| end.to_string());
-        Ok(InternalAnswer {
-            status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            body: Bytes::from(json!({ field: names, "page_token": token }).to_string()),
-        })
+        let body = json!({ field: names, "page_token": token });
+        Ok(answered(200, body.to_string()))
     }
 }
 

@@ -29,7 +29,11 @@ impl AddAssign for Cost {
 }
 
 impl Catalogs for Shelves {
-    async fn ask(&self, backend: usize, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
+    async fn open_answer(
+        &self,
+        backend: usize,
+        ask: InternalRequest,
+    ) -> Result<AnswerStream<'_>, Failure> {
         let value = |key| ask.query.iter().find(|(name, _)| *name == key);
         let number = |key| value(key).map(|(_, value)| value.parse::<usize>().unwrap());
         let limit = number("limit").filter(|_| self.has_pages);
@@ -43,11 +47,7 @@ impl Catalogs for Shelves {
             names: tables.len(),
         };
         let body = json!({ "tables": tables, "page_token": token });
-        Ok(InternalAnswer {
-            status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            body: Bytes::from(body.to_string()),
-        })
+        Ok(answered(200, body.to_string()))
     }
 }
 
