@@ -13,12 +13,16 @@ use crate::protocol::operation::Operation;
 /// The decisions of breakers that are counted.
 const BREAKER_DECISIONS: [&str; 3] = ["refused", "let_through", "spared"];
 
+/// The wait for a catalog from which a request that reads or writes no rows is slow.
+pub const SLOW: Duration = Duration::from_secs(2);
+
 /// The counters of one backend.
 pub struct Backend {
     name: Arc<str>,
     up: IntGauge,
     breaker_open: IntGauge,
     retries: IntCounter,
+    slow: IntCounter,
     breaker_refused: IntCounter,
     breaker_let_through: IntCounter,
     breaker_spared: IntCounter,
@@ -38,6 +42,7 @@ impl Backend {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
             retries: families.backend_retries.with_label_values(&label),
+            slow: families.backend_slow.with_label_values(&label),
             breaker_refused: decided(BREAKER_DECISIONS[0]),
             breaker_let_through: decided(BREAKER_DECISIONS[1]),
             breaker_spared: decided(BREAKER_DECISIONS[2]),
@@ -84,6 +89,9 @@ impl Backend {
     /// Records the time from sending a request to the response's headers, or to the failure.
     pub fn asked(&self, operation: Operation, took: Duration) {
         self.share.count_sent();
+        if took >= SLOW && !operation.is_data() {
+            self.slow.inc();
+        }
         self.upstream.add(operation, &self.name, took.as_secs_f64());
     }
 
@@ -102,6 +110,7 @@ impl Backend {
         let _ = families.backend_up.remove_label_values(&label);
         let _ = families.breaker_open.remove_label_values(&label);
         let _ = families.backend_retries.remove_label_values(&label);
+        let _ = families.backend_slow.remove_label_values(&label);
         for decision in BREAKER_DECISIONS {
             let _ = families
                 .breaker_decisions

@@ -51,6 +51,7 @@ pub(super) struct Families {
     pub(super) breaker_open: IntGaugeVec,
     pub(super) breaker_decisions: IntCounterVec,
     pub(super) backend_retries: IntCounterVec,
+    pub(super) backend_slow: IntCounterVec,
     pub(super) batches: IntCounterVec,
     pub(super) batch_duration: HistogramVec,
     pub(super) batch_entries: Histogram,
@@ -189,6 +190,11 @@ impl Families {
             backend_retries: new.counters(
                 "nsgate_backend_retries_total",
                 "Retries of requests that change nothing.",
+                &["backend"],
+            ),
+            backend_slow: new.counters(
+                "nsgate_backend_slow_requests_total",
+                "Requests sent to a catalog that waited 2 s or more for its answer, but for those that read or write rows.",
                 &["backend"],
             ),
             batches: new.counters(

@@ -26,6 +26,7 @@ const NAMES: [&str; 54] = [
     "nsgate_backend_breaker_decisions_total",
     "nsgate_backend_breaker_open",
     "nsgate_backend_retries_total",
+    "nsgate_backend_slow_requests_total",
     "nsgate_batches_total",
     "nsgate_batch_duration_seconds",
     "nsgate_batch_entries",
