@@ -76,8 +76,16 @@ impl Config {
     /// Returns the files of the certificates that the gateway presents, each with its purpose: `listen` to clients,
     /// `admin` to operators, `backends.NAME` to that catalog.
     pub fn certificates(&self) -> impl Iterator<Item = (String, &Path)> {
-        let listen = self.listen.tls.iter().map(|tls| ("listen".to_owned(), &*tls.certificate));
-        let admin = self.admin.tls.iter().map(|tls| ("admin".to_owned(), &*tls.certificate));
+        let listen = self
+            .listen
+            .tls
+            .iter()
+            .map(|tls| ("listen".to_owned(), &*tls.certificate));
+        let admin = self
+            .admin
+            .tls
+            .iter()
+            .map(|tls| ("admin".to_owned(), &*tls.certificate));
         let backends = self.backends.iter().filter_map(|(name, backend)| {
             let Implementation::Rest(rest) = &backend.implementation else {
                 return None;

@@ -1,9 +1,10 @@
 //! The counters of one backend as the gateway uses it: up, open breakers, retries, time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use prometheus::{IntCounter, IntGauge};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::families::Families;
 use super::share::BackendCounters;
@@ -21,8 +22,11 @@ pub struct Backend {
     name: Arc<str>,
     up: IntGauge,
     breaker_open: IntGauge,
+    addresses_down: IntGaugeVec,
     retries: IntCounter,
-    slow: IntCounter,
+    /// The slow requests that no scrape has seen yet.
+    slow: AtomicU64,
+    slow_requests: IntCounterVec,
     breaker_refused: IntCounter,
     breaker_let_through: IntCounter,
     breaker_spared: IntCounter,
@@ -41,8 +45,10 @@ impl Backend {
         Self {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
+            addresses_down: families.addresses_down.clone(),
             retries: families.backend_retries.with_label_values(&label),
-            slow: families.backend_slow.with_label_values(&label),
+            slow: AtomicU64::new(0),
+            slow_requests: families.backend_slow.clone(),
             breaker_refused: decided(BREAKER_DECISIONS[0]),
             breaker_let_through: decided(BREAKER_DECISIONS[1]),
             breaker_spared: decided(BREAKER_DECISIONS[2]),
@@ -57,12 +63,23 @@ impl Backend {
         &self.name
     }
 
-    /// Sets whether at least one address of the backend serves, and how many breakers are open. Must be called before
-    /// the metrics are rendered, for the backend that is in use: others with the same name may still be at work.
-    pub fn stands(&self, up: bool, breakers_open: usize) {
+    /// Sets whether at least one address of the backend serves, how many breakers are open, and how many addresses do
+    /// not serve, if it has several. Must be called before the metrics are rendered, for the backend that is in use:
+    /// others with the same name may still be at work.
+    pub fn stands(&self, up: bool, breakers_open: usize, addresses_down: Option<usize>) {
         self.up.set(up.into());
-        let open = i64::try_from(breakers_open).unwrap_or(i64::MAX);
-        self.breaker_open.set(open);
+        let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.breaker_open.set(whole(breakers_open));
+        match addresses_down {
+            Some(down) => {
+                let gauge = self.addresses_down.with_label_values(&[&self.name]);
+                gauge.set(whole(down));
+            }
+            // Only a catalog that had several addresses has this series.
+            None => {
+                let _ = self.addresses_down.remove_label_values(&[&self.name]);
+            }
+        }
     }
 
     /// Counts a retry.
@@ -90,7 +107,7 @@ impl Backend {
     pub fn asked(&self, operation: Operation, took: Duration) {
         self.share.count_sent();
         if took >= SLOW && !operation.is_data() {
-            self.slow.inc();
+            self.slow.fetch_add(1, Ordering::Relaxed);
         }
         self.upstream.add(operation, &self.name, took.as_secs_f64());
     }
@@ -101,6 +118,12 @@ impl Backend {
             self.upstream.gather();
         }
         self.share.gather();
+        let slow = self.slow.swap(0, Ordering::Relaxed);
+        // Most catalogs are never slow, and a thousand of them have as many series less.
+        if slow > 0 {
+            let counter = self.slow_requests.with_label_values(&[&self.name]);
+            counter.inc_by(slow);
+        }
     }
 
     /// Removes all series of the backend. Requests that it still serves are not counted.
@@ -109,6 +132,7 @@ impl Backend {
         // A removal fails if there is no such series, and then there is nothing to remove.
         let _ = families.backend_up.remove_label_values(&label);
         let _ = families.breaker_open.remove_label_values(&label);
+        let _ = families.addresses_down.remove_label_values(&label);
         let _ = families.backend_retries.remove_label_values(&label);
         let _ = families.backend_slow.remove_label_values(&label);
         for decision in BREAKER_DECISIONS {

@@ -108,9 +108,8 @@ impl RecentFailures {
 
 /// Returns the place of the line in which a refusal is counted; `None` if it gets a line of its own.
 fn place_of(kept: &VecDeque<FailedRequest>, request: &FailedRequest) -> Option<usize> {
-    let is_callers = |other: &FailedRequest| {
-        other.status == request.status && other.caller == request.caller
-    };
+    let is_callers =
+        |other: &FailedRequest| other.status == request.status && other.caller == request.caller;
     let repeats = |other: &FailedRequest| {
         is_callers(other)
             && other.operation == request.operation
@@ -118,7 +117,10 @@ fn place_of(kept: &VecDeque<FailedRequest>, request: &FailedRequest) -> Option<u
             && other.name == request.name
     };
     let oldest = || {
-        let mut own = kept.iter().enumerate().filter(|(_, other)| is_callers(other));
+        let mut own = kept
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| is_callers(other));
         let (place, _) = own.by_ref().nth(OF_ONE_CALLER - 1)?;
         Some(own.last().map_or(place, |(place, _)| place))
     };

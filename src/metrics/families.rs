@@ -49,6 +49,7 @@ pub(super) struct Families {
     pub(super) keys_age: GaugeVec,
     pub(super) backend_up: IntGaugeVec,
     pub(super) breaker_open: IntGaugeVec,
+    pub(super) addresses_down: IntGaugeVec,
     pub(super) breaker_decisions: IntCounterVec,
     pub(super) backend_retries: IntCounterVec,
     pub(super) backend_slow: IntCounterVec,
@@ -180,6 +181,11 @@ impl Families {
             breaker_open: new.gauges(
                 "nsgate_backend_breaker_open",
                 "Addresses of the catalog with an open circuit breaker: their requests failed, so no more are sent for now, or a small share if every address is open.",
+                &["backend"],
+            ),
+            addresses_down: new.gauges(
+                "nsgate_backend_addresses_down",
+                "Addresses of a catalog with several that failed their last health check or have an open circuit breaker.",
                 &["backend"],
             ),
             breaker_decisions: new.counters(

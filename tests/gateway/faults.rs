@@ -46,7 +46,8 @@ struct Fault {
     /// Further facts: the error, and the names of tables, callers, files, addresses.
     facts: Vec<String>,
     command: String,
-    alert: &'static str,
+    /// The alert; one of several if more than one can find the fault first.
+    alert: &'static [&'static str],
     /// The names in the alert.
     alert_names: Vec<String>,
     /// False if the gateway has ended, so that there is no page.
@@ -86,7 +87,7 @@ impl Fault {
             what: String::new(),
             facts: Vec::new(),
             command: String::new(),
-            alert: "",
+            alert: &[],
             alert_names: Vec::new(),
             has_page: true,
             _clients: JoinSet::new(),
@@ -97,7 +98,9 @@ impl Fault {
     /// Returns the parts of the expectation that a text lacks.
     fn missing(&self, text: &str) -> Vec<String> {
         let all = [&self.what, &self.command].into_iter().chain(&self.facts);
-        all.filter(|part| !text.contains(&***part)).cloned().collect()
+        all.filter(|part| !text.contains(&***part))
+            .cloned()
+            .collect()
     }
 
     /// Looks until everything was seen.
@@ -108,7 +111,9 @@ impl Fault {
         };
         let address = self.world.admin_address();
         while self.since.elapsed() < PATIENCE {
-            row.log = row.log.or_else(|| Some((self.log_line()?, self.since.elapsed())));
+            row.log = row
+                .log
+                .or_else(|| Some((self.log_line()?, self.since.elapsed())));
             if row.page.is_none() && self.has_page {
                 row.page = self.headline().await.map(|it| (it, self.since.elapsed()));
             }
@@ -133,12 +138,18 @@ impl Fault {
         let log = self.world.log();
         let mut lacks = Vec::new();
         if row.log.is_none() {
-            lacks.push(format!("log: no line with all of {:?}\n{log}", self.missing("")));
+            lacks.push(format!(
+                "log: no line with all of {:?}\n{log}",
+                self.missing("")
+            ));
         }
         if self.has_page && row.page.is_none() {
             let page = self.world.admin().get("/status").await.json();
             let (headline, found) = (&page["headline"], &page["findings"]);
-            lacks.push(format!("page: {:?} in {headline} {found}", self.missing("")));
+            lacks.push(format!(
+                "page: {:?} in {headline} {found}",
+                self.missing("")
+            ));
         }
         if row.status.is_none() {
             let (_, said) = run(&self.world).await;
@@ -146,7 +157,10 @@ impl Fault {
         }
         if let Some(prometheus) = prometheus {
             match &row.alert {
-                None => lacks.push(format!("alert: {} is neither pending nor firing", self.alert)),
+                None => lacks.push(format!(
+                    "alert: {:?} is neither pending nor firing",
+                    self.alert
+                )),
                 Some((text, _)) => {
                     let names = self.alert_names.iter().map(String::as_str);
                     let missing = names.chain(["Run `"]).filter(|it| !text.contains(it));
@@ -207,7 +221,9 @@ impl Fault {
         if !is_first {
             return None;
         }
-        let commands = finding.iter().filter_map(|line| line.strip_prefix("run:  "));
+        let commands = finding
+            .iter()
+            .filter_map(|line| line.strip_prefix("run:  "));
         for command in commands.filter(|command| command.starts_with("nsgate ")) {
             takes(command).await;
         }
@@ -268,8 +284,14 @@ async fn takes(command: &str) {
     let output = tokio::task::spawn_blocking(move || shell.output());
     let output = output.await.unwrap().unwrap();
     // `check` fails on the fault itself; 2 is for arguments that are not understood.
-    assert!([Some(0), Some(1)].contains(&output.status.code()), "{command}: {output:?}");
-    assert!(!output.stdout.is_empty() || !output.stderr.is_empty(), "{command}");
+    assert!(
+        [Some(0), Some(1)].contains(&output.status.code()),
+        "{command}: {output:?}"
+    );
+    assert!(
+        !output.stdout.is_empty() || !output.stderr.is_empty(),
+        "{command}"
+    );
 }
 
 /// Makes the fault, and looks until it was seen.
@@ -285,7 +307,8 @@ async fn ten_faults_are_seen_in_log_page_and_status_with_cause_names_and_command
         places: if alerts { 4096 } else { 64 },
     };
     let rows: Vec<Row> = join_all([
-        Box::pin(row(stage, made::catalog_down(stage))) as futures_util::future::LocalBoxFuture<'_, Row>,
+        Box::pin(row(stage, made::catalog_down(stage)))
+            as futures_util::future::LocalBoxFuture<'_, Row>,
         Box::pin(row(stage, made::catalog_slow(stage))),
         Box::pin(row(stage, made::one_address_of_three_resets(stage))),
         Box::pin(row(stage, made::hazard(stage))),

@@ -46,12 +46,12 @@ pub struct Finding {
     /// The alert about it, which the page `/alerts/NAME` explains; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert: Option<String>,
-    /// The subject, which with the alert tells the finding from others while its numbers change.
+    /// The subject, which with the alert tells the finding from others while its numbers change. Not on the page.
     #[serde(skip)]
-    pub(in crate::admin) about: String,
-    /// True if detail and command name tables or callers of requests.
+    pub about: String,
+    /// True if detail and command name tables or callers of requests. Not on the page.
     #[serde(skip)]
-    pub(in crate::admin) names_requests: bool,
+    pub names_requests: bool,
 }
 
 impl Finding {
@@ -110,6 +110,7 @@ pub(in crate::admin) fn alerts() -> impl Iterator<Item = &'static str> {
         "NsgateBatchRemovalStuck",
         "NsgateBackendDown",
         "NsgateBreakerOpen",
+        "NsgateAddressDown",
         "NsgateCatalogSlow",
         "NsgateErrorRate",
         "NsgateInFlightHigh",
@@ -217,10 +218,7 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
         let detail = format!(
             "it ends at {end}; put a new one into {file}, the gateway reads it within seconds"
         );
-        let show = format!(
-            "openssl x509 -noout -subject -enddate -in {}",
-            quoted(file)
-        );
+        let show = format!("openssl x509 -noout -subject -enddate -in {}", quoted(file));
         let finding = Finding::new(urgency, what).about(of).detail(detail);
         finding.run(show).alert(alert)
     });
@@ -255,7 +253,10 @@ fn configuration(report: &StatusReport) -> Vec<Finding> {
 
 /// Returns the command that checks the configuration.
 fn check(report: &StatusReport) -> String {
-    format!("nsgate check --config {}", quoted(&report.configuration.file))
+    format!(
+        "nsgate check --config {}",
+        quoted(&report.configuration.file)
+    )
 }
 
 /// Returns the command that asks every catalog.

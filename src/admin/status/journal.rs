@@ -47,16 +47,21 @@ fn changes<'a>(told: &'a [Finding], now: &'a [Finding]) -> Vec<Entry<'a>> {
 }
 
 fn begins(finding: &Finding, has_names: bool) {
-    let shows_all = has_names || !finding.names_requests;
-    let detail = finding.detail.as_deref().filter(|_| shows_all);
-    let command = finding.command.as_deref().filter(|_| shows_all);
-    let command = command.unwrap_or("nsgate status");
+    let (detail, command) = shown(finding, has_names);
     let (what, alert) = (&finding.what, finding.alert.as_deref());
     match finding.urgency {
         Urgency::Critical => tracing::error!(detail, alert, "{what}. Run `{command}`"),
         Urgency::Warning => tracing::warn!(detail, alert, "{what}. Run `{command}`"),
         Urgency::Notice => tracing::info!(detail, alert, "{what}"),
     }
+}
+
+/// Returns the detail, and the command to run.
+fn shown(finding: &Finding, has_names: bool) -> (Option<&str>, &str) {
+    let shows_all = has_names || !finding.names_requests;
+    let detail = finding.detail.as_deref().filter(|_| shows_all);
+    let command = finding.command.as_deref().filter(|_| shows_all);
+    (detail, command.unwrap_or("nsgate status"))
 }
 
 #[cfg(test)]
@@ -99,8 +104,25 @@ mod tests {
     }
 
     #[test]
+    fn tables_and_callers_of_requests_are_left_out_on_request() {
+        let (detail, command) = (
+            "restore_table prod$orders of ada",
+            "nsgate explain 'prod$orders'",
+        );
+        let mut denied = finding("caller ada was denied 100 times", "ada");
+        denied.detail = Some(detail.to_owned());
+        denied.command = Some(command.to_owned());
+        assert_eq!(shown(&denied, false), (Some(detail), command));
+        denied.names_requests = true;
+        assert_eq!(shown(&denied, true), (Some(detail), command));
+        assert_eq!(shown(&denied, false), (None, "nsgate status"));
+    }
+
+    #[test]
     fn the_memory_is_bounded_and_what_is_beyond_it_is_not_told_again_and_again() {
-        let many: Vec<_> = (0..MOST + 50).map(|at| finding("x", &at.to_string())).collect();
+        let many: Vec<_> = (0..MOST + 50)
+            .map(|at| finding("x", &at.to_string()))
+            .collect();
         let mut journal = Journal::default();
         journal.note(&many, true);
         assert_eq!(journal.0.len(), MOST);

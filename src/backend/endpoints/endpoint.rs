@@ -90,9 +90,14 @@ impl EndpointHealth {
         self.metrics.name()
     }
 
+    /// Returns the number of addresses that serve.
+    pub(in crate::backend) fn serving(&self) -> usize {
+        self.serving.load(Ordering::Relaxed)
+    }
+
     /// True if at least one address serves.
     pub(in crate::backend) fn is_up(&self) -> bool {
-        self.serving.load(Ordering::Relaxed) > 0
+        self.serving() > 0
     }
 }
 
@@ -184,7 +189,10 @@ impl Endpoint {
     }
 
     fn failed_with(&self, why: &dyn Display) {
-        let mut last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self
+            .last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *last = why.to_string();
     }
 

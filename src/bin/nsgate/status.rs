@@ -325,6 +325,8 @@ mod tests {
             detail: Some("batch x\u{1b}[2J".to_owned()),
             command: Some("nsgate batches show x".to_owned()),
             alert: Some("NsgateBatchHazard".to_owned()),
+            about: String::new(),
+            names_requests: false,
         }
     }
 

@@ -35,7 +35,9 @@ impl Prometheus {
     pub fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let deployed = |name: &str| -> PathBuf {
-            [env!("CARGO_MANIFEST_DIR"), "deploy", "prometheus", name].iter().collect()
+            [env!("CARGO_MANIFEST_DIR"), "deploy", "prometheus", name]
+                .iter()
+                .collect()
         };
         let config = json!({
             "global": { "scrape_interval": "2s", "evaluation_interval": "5s" },
@@ -99,17 +101,18 @@ impl Prometheus {
     }
 
     /// Returns an alert about a gateway, if there is one.
-    pub async fn alert(&self, name: &str, admin: SocketAddr) -> Option<Alert> {
+    pub async fn alert(&self, names: &[&str], admin: SocketAddr) -> Option<Alert> {
         let all = self.ask("/api/v1/alerts", "").await;
         let about = |alert: &&Value| {
             let labels = &alert["labels"];
-            labels["alertname"] == name && labels["instance"] == admin.to_string()
+            let is_named = names.iter().any(|name| labels["alertname"] == *name);
+            is_named && labels["instance"] == admin.to_string()
         };
         let alert = all["data"]["alerts"].as_array()?.iter().find(about)?;
         let texts = ["summary", "action", "runbook_url"];
         let texts = texts.map(|key| alert["annotations"][key].as_str().unwrap_or_default());
         Some(Alert {
-            name: name.to_owned(),
+            name: alert["labels"]["alertname"].as_str()?.to_owned(),
             state: alert["state"].as_str()?.to_owned(),
             text: texts.join(" | "),
         })

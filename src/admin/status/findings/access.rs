@@ -93,7 +93,10 @@ fn caller(report: &StatusReport, last: &FailureLine, count: u64) -> Finding {
     let finding = Finding::new(Urgency::Warning, what).about(about);
     let finding = finding.detail(last_request(last)).names_requests();
     let finding = finding.alert(alert);
-    let subject = last.subject.as_deref().filter(|subject| !subject.is_empty());
+    let subject = last
+        .subject
+        .as_deref()
+        .filter(|subject| !subject.is_empty());
     match (last.status, subject, &last.name) {
         (403, Some(subject), Some(name)) => finding.run(format!(
             "nsgate explain --config {} --claim {} {}",

@@ -75,7 +75,12 @@ fn addresses(report: &StatusReport, catalog: &CatalogState) -> Option<Finding> {
     let detail = format!("{each}; the other addresses serve {}", mounts(catalog));
     let finding = Finding::new(Urgency::Warning, what).about(&catalog.name);
     let finding = finding.detail(detail).run(check_online(report));
-    Some(finding.alert("NsgateBreakerOpen"))
+    let has_open_breaker = bad.iter().any(|one| one.breaker != "closed");
+    Some(finding.alert(if has_open_breaker {
+        "NsgateBreakerOpen"
+    } else {
+        "NsgateAddressDown"
+    }))
 }
 
 /// Returns why an address does not serve.

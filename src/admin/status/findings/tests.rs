@@ -5,7 +5,7 @@ use super::super::report::{
     AuditReport, BatchLine, CertificateLine, FailureLine, IssuerLine, SlowCatalog,
 };
 use super::*;
-use crate::admin::backends::{AddressState, MountState};
+use crate::admin::backends::{AddressState, CatalogState, MountState};
 use crate::admin::gateways::GatewayList;
 use crate::metrics::BatchState;
 
@@ -186,7 +186,9 @@ fn a_catalog_that_is_down_says_why_and_what_it_serves() {
     };
     assert_eq!(
         of(&report)[0].detail.as_deref(),
-        Some("http://lake:2: circuit breaker open: lost: connection reset; the other addresses serve prod$eu")
+        Some(
+            "http://lake:2: circuit breaker open: lost: connection reset; the other addresses serve prod$eu"
+        )
     );
     report.catalogs = vec![catalog(&[false]); 7];
     let finding = &of(&report)[0];
@@ -251,11 +253,18 @@ fn a_catalog_is_slow_if_one_request_in_a_hundred_is_and_five_in_a_minute_are() {
     let expected = "catalog lake is slow: 5 of 500 requests of the last minute waited 2 s or more";
     assert_eq!(finding.what, expected);
     let detail = finding.detail.as_deref().unwrap_or_default();
-    assert!(detail.contains("restore_table prod$orders of ada from 10.0.0.7"), "{detail}");
+    assert!(
+        detail.contains("restore_table prod$orders of ada from 10.0.0.7"),
+        "{detail}"
+    );
     assert!(detail.ends_with("it serves prod$eu"), "{detail}");
     report.catalogs = vec![catalog(&[false])];
     let findings = of(&report);
-    assert_eq!(findings.len(), 1, "one that is down is not slow: {findings:?}");
+    assert_eq!(
+        findings.len(),
+        1,
+        "one that is down is not slow: {findings:?}"
+    );
 }
 
 fn refusal(subject: &str, status: u16, count: u64) -> FailureLine {
@@ -284,14 +293,19 @@ fn a_caller_that_is_refused_again_and_again_is_named_with_the_command_that_shows
     let [finding] = &findings[..] else {
         panic!("{findings:?}");
     };
-    assert_eq!(finding.what, "caller ada of https://idp was denied 100 times");
+    assert_eq!(
+        finding.what,
+        "caller ada of https://idp was denied 100 times"
+    );
     assert_eq!(
         finding.command.as_deref(),
         Some("nsgate explain --config /etc/nsgate/gateway.yaml --claim 'sub=ada' 'prod$orders'")
     );
     assert_eq!(
         finding.detail.as_deref(),
-        Some("the last one: restore_table prod$orders of ada from 10.0.0.7: scope w is required (request r-1)")
+        Some(
+            "the last one: restore_table prod$orders of ada from 10.0.0.7: scope w is required (request r-1)"
+        )
     );
     assert!(finding.names_requests);
     report.refused[2].age_seconds = 300;
@@ -301,8 +315,14 @@ fn a_caller_that_is_refused_again_and_again_is_named_with_the_command_that_shows
         ..refusal("", 401, 1000)
     }];
     let finding = &of(&report)[0];
-    assert_eq!(finding.what, "1000 requests were refused because of their token");
-    assert_eq!(finding.alert.as_deref(), Some("NsgateAuthenticationFailures"));
+    assert_eq!(
+        finding.what,
+        "1000 requests were refused because of their token"
+    );
+    assert_eq!(
+        finding.alert.as_deref(),
+        Some("NsgateAuthenticationFailures")
+    );
 }
 
 #[test]
