@@ -1,7 +1,7 @@
 //! The counters of one backend as the gateway uses it: up, open breakers, retries, time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
@@ -23,6 +23,7 @@ pub struct Backend {
     up: IntGauge,
     breaker_open: IntGauge,
     addresses_down: IntGaugeVec,
+    is_removed: AtomicBool,
     retries: IntCounter,
     /// The slow requests that no scrape has seen yet.
     slow: AtomicU64,
@@ -46,6 +47,7 @@ impl Backend {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
             addresses_down: families.addresses_down.clone(),
+            is_removed: AtomicBool::new(false),
             retries: families.backend_retries.with_label_values(&label),
             slow: AtomicU64::new(0),
             slow_requests: families.backend_slow.clone(),
@@ -70,15 +72,14 @@ impl Backend {
         self.up.set(up.into());
         let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.breaker_open.set(whole(breakers_open));
+        let label = &[&*self.name];
         match addresses_down {
-            Some(down) => {
-                let gauge = self.addresses_down.with_label_values(&[&self.name]);
+            Some(down) if !self.is_removed.load(Ordering::Relaxed) => {
+                let gauge = self.addresses_down.with_label_values(label);
                 gauge.set(whole(down));
             }
-            // Only a catalog that had several addresses has this series.
-            None => {
-                let _ = self.addresses_down.remove_label_values(&[&self.name]);
-            }
+            // It is there only if the catalog had several addresses before.
+            _ => drop(self.addresses_down.remove_label_values(label)),
         }
     }
 
@@ -129,6 +130,7 @@ impl Backend {
     /// Removes all series of the backend. Requests that it still serves are not counted.
     pub(super) fn remove(&self, families: &Families) {
         let label = [&*self.name];
+        self.is_removed.store(true, Ordering::Relaxed);
         // A removal fails if there is no such series, and then there is nothing to remove.
         let _ = families.backend_up.remove_label_values(&label);
         let _ = families.breaker_open.remove_label_values(&label);

@@ -85,10 +85,8 @@ fn request(status: u16) -> CompletedRequest<'static> {
 fn every_name_is_exposed_with_its_help_and_type() {
     let metrics = Metrics::new();
     let backend = metrics.backend(&"lake".into());
-    backend.asked(
-        Operation::DescribeTable,
-        std::time::Duration::from_millis(1),
-    );
+    backend.asked(Operation::DescribeTable, SLOW);
+    backend.stands(true, 0, Some(0));
     metrics.auth().refused("expired");
     let issuer = metrics.auth().issuer("https://idp.example");
     issuer.refreshed(false);

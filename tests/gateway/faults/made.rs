@@ -1,7 +1,7 @@
 //! Makes each of the ten faults, and says what must be seen of it.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -302,7 +302,7 @@ pub async fn all_places_taken(stage: &Stage) -> Fault {
     let world = setup.start().await.seeded();
     let gate = Gate::new();
     let held = CatalogFault::HoldBefore(gate.clone());
-    let since = stage.begin(&world).await;
+    stage.begin(&world).await;
     world.catalog("east").fail_always("table_exists", held);
     // One caller may have three quarters of the places at most.
     let callers = ["ann", "bob", "cat", "dan"].map(|sub| world.client_with(&json!({ "sub": sub })));
@@ -310,11 +310,16 @@ pub async fn all_places_taken(stage: &Stage) -> Fault {
     let mut clients = JoinSet::new();
     for client in callers.iter().cycle().take(places) {
         let client: Client = client.clone();
+        // One that is refused, or whose connection the crowd cost it, tries again until it is held.
         clients.spawn(async move {
-            let _ = client.send(Method::POST, EXISTS, full("{}")).await;
+            loop {
+                let _ = client.send(Method::POST, EXISTS, full("{}")).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         });
     }
     gate.reached(places).await;
+    let since = Instant::now();
     let refused = callers[0].post(EXISTS, &json!({})).await;
     assert_eq!(refused.status, 503);
     Fault {
