@@ -237,6 +237,8 @@ async fn serve(
         Some(error) = owning.recv() => Err(Failure::BatchLog(error)),
     };
     reloading.abort();
+    // That the gateway is not ready any more is no finding for the log.
+    recording.abort();
     service_manager::stopping();
     if ended.is_ok() {
         readiness.hold(DRAINING);
@@ -259,7 +261,6 @@ async fn serve(
             Ok(error) = log_failure => ended = Err(Failure::BatchLog(error)),
         }
     }
-    recording.abort();
     let _ = stop_admin.send(true);
     let _ = serving_admin.await;
     if let Some(peers) = peers {

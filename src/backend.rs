@@ -326,13 +326,13 @@ impl Backend {
     /// Publishes the state to the metrics. Call it only for the backend of its name that is in use: one that was
     /// replaced may live on for the requests that it has begun.
     pub fn show(&self) {
-        let breakers_open = match &self.kind {
-            Kind::Rest(rest) => rest.breakers_open(),
+        let (breakers_open, down) = match &self.kind {
+            Kind::Rest(rest) => (rest.breakers_open(), rest.addresses_down()),
             #[cfg(feature = "dir")]
-            Kind::Dir(_) => 0,
-            Kind::Own(_) => 0,
+            Kind::Dir(_) => (0, None),
+            Kind::Own(_) => (0, None),
         };
-        self.metrics.stands(self.is_up(), breakers_open);
+        self.metrics.stands(self.is_up(), breakers_open, down);
     }
 
     /// Returns why its last health check failed, in words for an operator.

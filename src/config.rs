@@ -21,6 +21,7 @@ pub mod secret;
 pub mod telemetry;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 pub use auth::{ALGORITHMS, Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
 pub use backend::{
@@ -70,6 +71,29 @@ impl Config {
     #[must_use]
     pub fn redacted(&self) -> serde_json::Value {
         keys::show(&mut self.clone())
+    }
+
+    /// Returns the files of the certificates that the gateway presents, each with its purpose: `listen` to clients,
+    /// `admin` to operators, `backends.NAME` to that catalog.
+    pub fn certificates(&self) -> impl Iterator<Item = (String, &Path)> {
+        let listen = self
+            .listen
+            .tls
+            .iter()
+            .map(|tls| ("listen".to_owned(), &*tls.certificate));
+        let admin = self
+            .admin
+            .tls
+            .iter()
+            .map(|tls| ("admin".to_owned(), &*tls.certificate));
+        let backends = self.backends.iter().filter_map(|(name, backend)| {
+            let Implementation::Rest(rest) = &backend.implementation else {
+                return None;
+            };
+            let identity = rest.tls.as_ref()?.identity.as_ref()?;
+            Some((format!("backends.{name}"), &*identity.certificate))
+        });
+        listen.chain(admin).chain(backends)
     }
 }
 

@@ -33,14 +33,14 @@ use tokio::runtime::Handle;
 
 pub use audit::Audit;
 pub use auth::{Auth, CacheLookup, Issuer};
-pub use backend::Backend;
+pub use backend::{Backend, SLOW};
 pub use batch::{Batch, BatchCounts, BatchState, Phase};
 pub use callers::{BusiestCallers, BusyCaller};
 pub use failures::{FailedRequest, RecentFailures};
 pub use process::ProcessFigures;
 pub use refusals::{Limit, TlsFailure, TlsFailures};
 pub use request::{CompletedRequest, Requests};
-pub use totals::Totals;
+pub use totals::{CatalogTotals, Totals};
 
 use crate::config::Histograms;
 use families::{Families, REQUEST_DURATION};

@@ -48,6 +48,9 @@ pub struct AddressState {
     pub error: Option<String>,
     /// `closed`, `open` or `half-open`.
     pub breaker: String,
+    /// The last failure, which opened the breaker; `None` while it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// The number of requests whose answer has not ended.
     pub in_flight: u32,
 }
@@ -119,6 +122,7 @@ fn address(endpoint: EndpointStatus) -> AddressState {
         up: endpoint.up,
         error: endpoint.error,
         breaker: endpoint.breaker.to_owned(),
+        failure: endpoint.failure,
         in_flight: endpoint.in_flight,
     }
 }

@@ -1,14 +1,17 @@
-//! The curves of the last hour: one sample every ten seconds, in bounded memory.
+//! The curves of the last hour: one sample every ten seconds, in bounded memory. Each time, findings that are new are
+//! written to the log.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::AdminState;
-use crate::metrics::{ProcessFigures, Totals};
+use super::status::findings_now;
+use super::status::journal::Journal;
+use crate::metrics::{CatalogTotals, ProcessFigures, Totals};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(10);
@@ -19,7 +22,11 @@ const PRESENT: usize = 6;
 
 /// The samples of the last hour, the oldest first.
 #[derive(Default)]
-pub struct History(Mutex<VecDeque<Sample>>);
+pub struct History {
+    samples: Mutex<VecDeque<Sample>>,
+    /// The counters of catalogs at the samples of the last minute.
+    catalogs: Mutex<VecDeque<BTreeMap<String, CatalogTotals>>>,
+}
 
 /// The figures of the seconds before a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -113,16 +120,50 @@ impl Reading {
 
 impl History {
     fn push(&self, sample: Sample) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.samples();
         if samples.len() == KEPT {
             samples.pop_front();
         }
         samples.push_back(sample);
     }
 
+    fn samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn catalogs(&self) -> MutexGuard<'_, VecDeque<BTreeMap<String, CatalogTotals>>> {
+        self.catalogs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push_catalogs(&self, totals: BTreeMap<String, CatalogTotals>) {
+        let mut kept = self.catalogs();
+        if kept.len() > PRESENT {
+            kept.pop_front();
+        }
+        kept.push_back(totals);
+    }
+
+    /// Returns the requests that were sent to each catalog in the last minute.
+    pub(super) fn last_minute(&self) -> BTreeMap<String, CatalogTotals> {
+        let kept = self.catalogs();
+        let (Some(then), Some(now)) = (kept.front(), kept.back()) else {
+            return BTreeMap::new();
+        };
+        let since = |(name, now): (&String, &CatalogTotals)| {
+            // A catalog that is new, or was removed and came back, began at zero.
+            let then = then.get(name).copied().unwrap_or_default();
+            let since = CatalogTotals {
+                sent: now.sent.saturating_sub(then.sent),
+                slow: now.slow.saturating_sub(then.slow),
+            };
+            (name.clone(), since)
+        };
+        now.iter().map(since).collect()
+    }
+
     /// Returns the curves.
     pub(super) fn curves(&self) -> Curves {
-        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.samples();
         let mut curves = Curves::default();
         for sample in &*samples {
             curves.at.push(sample.at);
@@ -144,7 +185,8 @@ impl Curves {
     pub(super) fn present(&self) -> Rates {
         let mean = |values: &[f64]| {
             let last = &values[values.len().saturating_sub(PRESENT)..];
-            rounded(last.iter().sum::<f64>() / last.len().max(1) as f64)
+            // Of a minute, also at the start: one failure in the first seconds is not a rate.
+            rounded(last.iter().sum::<f64>() / PRESENT as f64)
         };
         Rates {
             requests_per_second: mean(&self.requests_per_second),
@@ -153,8 +195,9 @@ impl Curves {
     }
 }
 
-/// Takes samples until the future is dropped.
+/// Takes samples, and writes findings to the log, until the future is dropped.
 pub(super) async fn keep(shown: Arc<AdminState>) {
+    let mut journal = Journal::default();
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut last, mut ticks): (Option<Reading>, usize) = (None, 0);
@@ -164,8 +207,16 @@ pub(super) async fn keep(shown: Arc<AdminState>) {
         // With many backends it takes longer than a request may wait.
         let read = tokio::task::spawn_blocking(move || Reading::of(&state));
         let Ok(now) = read.await else { continue };
+        shown.history.push_catalogs(now.totals.catalogs.clone());
         if let Some(before) = last {
             shown.history.push(now.since(&before));
+            let state = Arc::clone(&shown);
+            // Not before the second sample: at the start keys and catalogs need a moment.
+            let found = tokio::task::spawn_blocking(move || findings_now(&state));
+            if let Ok(findings) = found.await {
+                let telemetry = &shown.current.load().config.telemetry;
+                journal.note(&findings, telemetry.log_names);
+            }
         }
         ticks += 1;
         if ticks.is_multiple_of(PRESENT) {
@@ -206,6 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn the_requests_of_a_catalog_are_those_of_the_last_minute() {
+        let history = History::default();
+        assert!(history.last_minute().is_empty());
+        for sent in 0..20 {
+            let totals = CatalogTotals {
+                sent: sent * 10,
+                slow: sent,
+            };
+            history.push_catalogs([("lake".to_owned(), totals)].into());
+        }
+        let minute = history.last_minute();
+        assert_eq!(minute["lake"], CatalogTotals { sent: 60, slow: 6 });
+    }
+
+    #[test]
     fn without_samples_the_rates_are_zero() {
         assert_eq!(Curves::default().present(), Rates::default());
     }
@@ -217,6 +283,7 @@ mod tests {
             failed,
             in_flight: 3,
             durations: vec![(0.001, requests), (f64::INFINITY, requests)],
+            catalogs: BTreeMap::new(),
         };
         let reading = |seconds, totals, cpu_seconds| Reading {
             at: Instant::now() + Duration::from_secs(seconds),

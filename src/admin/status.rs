@@ -5,6 +5,7 @@
 
 mod collect;
 pub mod findings;
+pub(super) mod journal;
 pub mod report;
 
 use std::sync::LazyLock;
@@ -18,7 +19,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Page;
-pub(super) use collect::page as report_page;
+pub(super) use collect::{findings_now, page as report_page};
 
 const STYLE: &str = include_str!("status/style.css");
 const SCRIPT: &str = concat!(

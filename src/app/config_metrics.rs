@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::config::{Config, Implementation};
+use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::pem;
 
@@ -17,26 +17,10 @@ pub(super) fn tell(metrics: &Metrics, config: &Config) {
 
 /// Returns the times at which the certificates expire that the gateway presents.
 pub(super) fn certificate_ends(config: &Config) -> Vec<(String, SystemTime)> {
-    let files = certificates(config).into_iter();
+    let files = config.certificates();
     files
         .filter_map(|(of, file)| Some((of, end(file)?)))
         .collect()
-}
-
-/// Returns the certificates that the gateway presents: to clients, operators and catalogs.
-fn certificates(config: &Config) -> Vec<(String, &Path)> {
-    let own = config.listen.tls.as_ref();
-    let own = own.map(|tls| ("listen".to_owned(), &*tls.certificate));
-    let backends = config.backends.iter().filter_map(|(name, backend)| {
-        let Implementation::Rest(rest) = &backend.implementation else {
-            return None;
-        };
-        let identity = rest.tls.as_ref()?.identity.as_ref()?;
-        Some((format!("backends.{name}"), &*identity.certificate))
-    });
-    let admin = config.admin.tls.as_ref();
-    let admin = admin.map(|tls| ("admin".to_owned(), &*tls.certificate));
-    own.into_iter().chain(admin).chain(backends).collect()
 }
 
 /// Returns the time at which the first certificate of a chain expires; `None` if the file has become invalid a

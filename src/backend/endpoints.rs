@@ -103,6 +103,13 @@ impl Endpoints {
         self.iter().filter(open).count()
     }
 
+    /// Returns the number of addresses that failed their health check or whose breaker is not closed; `None` if there
+    /// is one address only.
+    pub(super) fn addresses_down(&self) -> Option<usize> {
+        let down = self.all.len().saturating_sub(self.board.serving());
+        (self.all.len() > 1).then_some(down)
+    }
+
     /// Returns the number of answers from all addresses so far.
     pub(super) fn answers(&self) -> u64 {
         self.iter().map(|endpoint| endpoint.load.answers()).sum()

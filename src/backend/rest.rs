@@ -96,6 +96,11 @@ impl Rest {
         self.dispatcher.endpoints.breakers_open()
     }
 
+    /// Returns the number of addresses that do not serve; `None` if there is one address only.
+    pub(super) fn addresses_down(&self) -> Option<usize> {
+        self.dispatcher.endpoints.addresses_down()
+    }
+
     /// Returns the number of requests that wait for an answer.
     pub(super) fn waiting(&self) -> usize {
         let all = self.dispatcher.endpoints.iter();

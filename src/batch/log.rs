@@ -36,7 +36,7 @@ pub enum LogError {
     },
     /// A write failed. It is unknown whether its data is on the disk.
     #[error(
-        "the batch log cannot be written: {0}. Nothing was acknowledged that is not on the disk. Check the disk (space, limits, errors), then start the gateway again: it continues from what is on the disk"
+        "the batch log cannot be written: {0}. Nothing was acknowledged that is not on the disk. Check the disk (`df -h`: space; limits, errors), then start the gateway again: it continues from what is on the disk"
     )]
     Write(String),
     /// The server of the log does not answer. Nothing was written, and it can be tried again.

@@ -12,13 +12,13 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::body::{Body, End};
-use crate::metrics::{CompletedRequest, FailedRequest, Limit, RecentFailures, Requests};
+use crate::metrics::{CompletedRequest, FailedRequest, Limit, RecentFailures, Requests, SLOW};
 use crate::protocol::operation::Operation;
 use crate::protocol::trace::SpanContext;
 use crate::request::{CompletionObserver, RequestRecord};
 
-/// The duration from which a request is slow enough to be an exemplar, whether or not its trace is recorded.
-const SLOW: Duration = Duration::from_millis(250);
+/// The duration from which a request is long enough to be an exemplar, whether or not its trace is recorded.
+const LONG: Duration = Duration::from_millis(250);
 
 /// Makes [`Metrics`].
 #[derive(Clone)]
@@ -123,6 +123,11 @@ impl CompletionObserver for RequestCounter {
         if RecentFailures::takes(number) || how == End::Broken {
             self.0.failures().keep(failure(exchange, number, how));
         }
+        if took >= SLOW
+            && let Some(slow) = slow(exchange, number, took)
+        {
+            self.0.failures().keep_slow(slow);
+        }
         let is_sampled = self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
@@ -138,6 +143,20 @@ impl CompletionObserver for RequestCounter {
             self.0.callers().note(caller.subject(), caller.issuer());
         }
     }
+}
+
+/// Describes a request that waited long for a catalog; `None` if it did not, or if it read or wrote rows, which may take
+/// long.
+fn slow(exchange: &RequestRecord, status: u16, took: Duration) -> Option<FailedRequest> {
+    let is_quick = exchange.backend().is_some() && !exchange.operation()?.is_data();
+    let waited = match exchange.added(took) {
+        Some(own) => took.saturating_sub(own),
+        None => exchange.upstream(took),
+    };
+    (is_quick && waited >= SLOW).then(|| FailedRequest {
+        cause: format!("waited {:.1} s for the catalog", waited.as_secs_f64()),
+        ..failure(exchange, status, End::Complete)
+    })
 }
 
 /// Describes a request that failed or was refused.
@@ -158,6 +177,9 @@ fn failure(exchange: &RequestRecord, status: u16, how: End) -> FailedRequest {
         catalog: exchange.backend().map(|backend| Arc::clone(backend.name())),
         cause,
         caller: caller.map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
+        client: exchange
+            .head()
+            .and_then(|head| Some(head.client()?.to_str().ok()?.to_owned())),
         count: 1,
     }
 }
@@ -178,7 +200,7 @@ fn exemplar(exchange: &RequestRecord, status: Option<StatusCode>, took: Duration
     let head = exchange.head()?;
     let is_recorded = head.recorder.is_some() || head.parent.is_some_and(SpanContext::is_sampled);
     let failed = status.is_some_and(|status| status.is_server_error());
-    (is_recorded || failed || took >= SLOW).then(|| head.span.trace())
+    (is_recorded || failed || took >= LONG).then(|| head.span.trace())
 }
 
 #[cfg(test)]
@@ -219,7 +241,7 @@ mod tests {
             (Some(SpanContext::start()), 200, quick, true),
             (None, 404, quick, false),
             (None, 503, quick, true),
-            (None, 200, SLOW, true),
+            (None, 200, LONG, true),
         ] {
             let head = head(parent);
             let trace = head.span.trace();

@@ -23,7 +23,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::error::cause::{chain, joined};
 use crate::error::facts::ErrorFacts;
-use crate::metrics::RecentFailures;
+use crate::metrics::{Limit, RecentFailures};
 use crate::request::RequestRecord;
 
 /// The longest path in `instance`, in bytes; a longer one is cut.
@@ -192,14 +192,17 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::internal("the gateway failed on this request", cause)
 }
 
-/// Logs an error, with the cause that the caller is not told. One that the log has already is shown at level debug.
+/// Logs an error, with the cause that the caller is not told. One that the log has already is shown at level debug, as
+/// are refusals because of a limit: there can be thousands in a second. The access log has each, and the status page's
+/// findings, which the log has, too, say who fills the limit.
 fn report(error: &Error, exchange: &RequestRecord) {
     let id = exchange.id();
     let operation = exchange
         .operation()
         .map_or("", |operation| operation.name());
     let status = error.status().as_u16();
-    if error.status().is_server_error() && !error.is_logged() {
+    let is_limit = || error.reason().and_then(Limit::named).is_some();
+    if error.status().is_server_error() && !error.is_logged() && !is_limit() {
         let cause = joined(chain(error).skip(1));
         tracing::warn!(id, operation, status, cause, "{}", error.message());
     } else {

@@ -24,6 +24,11 @@ impl Audit {
         self.lost.inc();
     }
 
+    /// Returns the number of lines that were lost.
+    pub fn all_lost(&self) -> u64 {
+        self.lost.get()
+    }
+
     /// Sets whether lines can be written.
     pub fn is_writable(&self, is_writable: bool) {
         self.writable.set(is_writable.into());

@@ -49,8 +49,10 @@ pub(super) struct Families {
     pub(super) keys_age: GaugeVec,
     pub(super) backend_up: IntGaugeVec,
     pub(super) breaker_open: IntGaugeVec,
+    pub(super) addresses_down: IntGaugeVec,
     pub(super) breaker_decisions: IntCounterVec,
     pub(super) backend_retries: IntCounterVec,
+    pub(super) backend_slow: IntCounterVec,
     pub(super) batches: IntCounterVec,
     pub(super) batch_duration: HistogramVec,
     pub(super) batch_entries: Histogram,
@@ -181,6 +183,11 @@ impl Families {
                 "Addresses of the catalog with an open circuit breaker: their requests failed, so no more are sent for now, or a small share if every address is open.",
                 &["backend"],
             ),
+            addresses_down: new.gauges(
+                "nsgate_backend_addresses_down",
+                "Addresses of a catalog with several that failed their last health check or have an open circuit breaker.",
+                &["backend"],
+            ),
             breaker_decisions: new.counters(
                 "nsgate_backend_breaker_decisions_total",
                 "Requests refused or let_through while the circuit breaker of every address was open, and failures that spared the last address.",
@@ -189,6 +196,11 @@ impl Families {
             backend_retries: new.counters(
                 "nsgate_backend_retries_total",
                 "Retries of requests that change nothing.",
+                &["backend"],
+            ),
+            backend_slow: new.counters(
+                "nsgate_backend_slow_requests_total",
+                "Requests sent to a catalog that waited 2 s or more for its answer, but for those that read or write rows.",
                 &["backend"],
             ),
             batches: new.counters(

@@ -9,7 +9,7 @@ use crate::protocol::operation::Operation;
 mod series;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 54] = [
+const NAMES: [&str; 56] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -24,9 +24,11 @@ const NAMES: [&str; 54] = [
     "nsgate_key_refreshes_total",
     "nsgate_keys_age_seconds",
     "nsgate_backend_up",
+    "nsgate_backend_addresses_down",
     "nsgate_backend_breaker_decisions_total",
     "nsgate_backend_breaker_open",
     "nsgate_backend_retries_total",
+    "nsgate_backend_slow_requests_total",
     "nsgate_batches_total",
     "nsgate_batch_duration_seconds",
     "nsgate_batch_entries",
@@ -84,10 +86,8 @@ fn request(status: u16) -> CompletedRequest<'static> {
 fn every_name_is_exposed_with_its_help_and_type() {
     let metrics = Metrics::new();
     let backend = metrics.backend(&"lake".into());
-    backend.asked(
-        Operation::DescribeTable,
-        std::time::Duration::from_millis(1),
-    );
+    backend.asked(Operation::DescribeTable, SLOW);
+    backend.stands(true, 0, Some(0));
     metrics.auth().refused("expired");
     let issuer = metrics.auth().issuer("https://idp.example");
     issuer.refreshed(false);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use prometheus::IntCounterVec;
 use prometheus::core::Collector as _;
 
 use super::Metrics;
@@ -18,6 +19,17 @@ pub struct Totals {
     pub in_flight: u64,
     /// The durations: upper bounds in seconds, and the number of requests that took no longer.
     pub durations: Vec<(f64, u64)>,
+    /// The requests that were sent to each catalog.
+    pub catalogs: BTreeMap<String, CatalogTotals>,
+}
+
+/// The requests that were sent to one catalog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CatalogTotals {
+    /// All of them.
+    pub sent: u64,
+    /// Those that waited [`SLOW`](super::SLOW) or longer, but for those that read or write rows.
+    pub slow: u64,
 }
 
 impl Totals {
@@ -80,6 +92,12 @@ impl Metrics {
         totals.durations = buckets
             .map(|(bound, count)| (f64::from_bits(bound), count))
             .collect();
+        for (name, sent) in by_backend(&families.upstream_requests) {
+            totals.catalogs.entry(name).or_default().sent = sent;
+        }
+        for (name, slow) in by_backend(&families.backend_slow) {
+            totals.catalogs.entry(name).or_default().slow = slow;
+        }
         totals
     }
 
@@ -103,6 +121,18 @@ impl Metrics {
         let seconds = self.families.config_last_reload.get().max(0.0);
         UNIX_EPOCH + Duration::from_secs_f64(seconds)
     }
+}
+
+/// Returns the counts of a family whose only label is the backend.
+fn by_backend(family: &IntCounterVec) -> Vec<(String, u64)> {
+    let families = family.collect();
+    let metrics = families.iter().flat_map(|family| family.get_metric());
+    let counts = metrics.map(|metric| {
+        let name = metric.get_label().first();
+        let count = metric.get_counter().get_value() as u64;
+        (name.map_or("", |label| label.value()).to_owned(), count)
+    });
+    counts.collect()
 }
 
 #[cfg(test)]

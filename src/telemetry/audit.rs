@@ -45,6 +45,8 @@ pub struct Audit(Arc<Shared>);
 
 struct Shared {
     queue: Queue,
+    /// The file, or `stderr`.
+    target: String,
     health: Arc<Health>,
     metrics: metrics::Audit,
     /// The tables in the lines that wait.
@@ -75,11 +77,32 @@ impl Audit {
         let output = output.map_err(|error| unopened(path, &error))?;
         metrics.is_writable(true);
         Ok(Self(Arc::new(Shared {
+            target: output.target(),
             queue: Queue::to("audit", output, LogFormat::Json),
             health,
             metrics,
             waiting: Arc::default(),
         })))
+    }
+
+    /// The file, or `stderr`.
+    pub fn target(&self) -> String {
+        self.0.target.clone()
+    }
+
+    /// True if lines can be written.
+    pub fn is_writable(&self) -> bool {
+        self.0.health.is_writable()
+    }
+
+    /// The error of the last write; `None` if it succeeded.
+    pub fn error(&self) -> Option<String> {
+        self.0.health.error()
+    }
+
+    /// The number of lines that were lost.
+    pub fn lost(&self) -> u64 {
+        self.0.metrics.all_lost()
     }
 
     /// Opens the file again by its name, after another program has renamed it.

@@ -3,7 +3,7 @@
 mod fleet;
 mod lines;
 mod load;
-mod outage;
+pub mod outage;
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::harness::{Setup, World};
 const INSERT: &str = "/v1/table/west%24t1/insert";
 
 /// Starts two catalogs, and a gateway with an audit log; `more` are further keys of `telemetry`.
-async fn world(more: &str) -> World {
+pub async fn world(more: &str) -> World {
     setup(more).start().await.seeded()
 }
 
@@ -23,7 +23,7 @@ fn setup(more: &str) -> Setup {
     Setup::two().section(&format!("telemetry: {{ audit: audit.log, {more} }}"))
 }
 
-fn path(world: &World) -> PathBuf {
+pub fn path(world: &World) -> PathBuf {
     world.folder().join("audit.log")
 }
 

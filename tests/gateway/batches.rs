@@ -6,7 +6,7 @@ mod conditions;
 mod create_fails;
 mod described;
 mod facts;
-mod full;
+pub mod full;
 mod hidden;
 mod in_postgres;
 mod late;

@@ -24,6 +24,7 @@ mod credentials;
 mod drain;
 mod explain_command;
 mod failures;
+mod faults;
 mod fleet;
 mod harness;
 mod headers;

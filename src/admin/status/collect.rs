@@ -7,15 +7,16 @@ use http::{Request, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::findings::{self, Urgency};
+use super::findings::{self, Finding, Urgency};
 use super::report::{
-    BatchLine, CallerLine, CertificateLine, ConfigurationReport, FailureLine, IssuerLine, Load,
-    ProcessReport, StatusReport,
+    AuditReport, BatchLine, CallerLine, CertificateLine, ConfigurationReport, FailureLine,
+    IssuerLine, Load, ProcessReport, SlowCatalog, StatusReport,
 };
 use crate::admin::batches::{self, BatchList, BatchSummary};
 use crate::admin::{AdminState, Page, backends, gateways, reload};
 use crate::batch::OpenEntry;
 use crate::body::Body;
+use crate::config::{Config, KeySource};
 use crate::metrics::{FailedRequest, ProcessFigures};
 use crate::telemetry::rfc3339;
 
@@ -27,6 +28,8 @@ const TABLES: usize = 10;
 const CALLERS: usize = 10;
 /// The most mounts that are named for one catalog.
 const MOUNTS: usize = 10;
+/// The age up to which slow requests are on the page, in seconds.
+const MINUTE: u64 = 60;
 /// The longest wait for the batches, if another gateway has the batch log.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest list of batches from another gateway, in bytes.
@@ -44,6 +47,11 @@ pub(in crate::admin) async fn page(shown: Arc<AdminState>) -> Page {
         }
     });
     made.await.unwrap_or_else(|_| Page::broken())
+}
+
+/// Returns the findings, but for those about batches of which another gateway has the log.
+pub(in crate::admin) fn findings_now(shown: &AdminState) -> Vec<Finding> {
+    report(shown, Ok(batches::list(shown))).findings
 }
 
 /// Returns the unfinished batches, from the gateway that has the batch log; an error is the reason why they are not
@@ -83,6 +91,8 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
     let log = shown.batches.log_counts();
     let curves = shown.history.curves();
     let failures = shown.metrics.requests().failures();
+    let failure = |request| failure(request, now);
+    let slow = failures.slow().into_iter().map(failure);
     let issuers = current.keys.issuers().iter().map(|issuer| {
         let trouble = issuer.trouble();
         IssuerLine {
@@ -91,6 +101,7 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
             age_seconds: issuer.keys_age().map(|age| age.as_secs()),
             failures: trouble.failures,
             error: trouble.error,
+            source: source(&current.config, issuer.policy().issuer()),
         }
     });
     let mut report = StatusReport {
@@ -104,6 +115,7 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
             connections: u64::try_from(shown.metrics.connections().get()).unwrap_or_default(),
             connections_limit: current.config.limits.connections as u64,
             rates: curves.present(),
+            slow: slow_catalogs(shown),
         },
         catalogs: backends::list(shown, MOUNTS).backends,
         batches: listed.into_iter().take(BATCHES).map(line).collect(),
@@ -113,9 +125,11 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         log_is_away: log.lease == Some(Duration::ZERO),
         failed: failures.failed().into_iter().map(failure).collect(),
         refused: failures.refused().into_iter().map(failure).collect(),
+        slow: slow.filter(|one| one.age_seconds < MINUTE).collect(),
         callers: callers(shown),
         issuers: issuers.collect(),
-        certificates: certificates(shown, now),
+        audit: audit(shown, &current.config),
+        certificates: certificates(shown, &current.config, now),
         configuration: ConfigurationReport {
             file: shown.config_file.display().to_string(),
             since: rfc3339(shown.metrics.config_since()),
@@ -186,9 +200,12 @@ fn line(summary: BatchSummary) -> BatchLine {
     }
 }
 
-fn failure(request: FailedRequest) -> FailureLine {
+fn failure(request: FailedRequest, now: SystemTime) -> FailureLine {
     let (subject, issuer) = request.caller.unzip();
+    let age = now.duration_since(request.at).unwrap_or_default();
     FailureLine {
+        age_seconds: age.as_secs(),
+        client: request.client,
         at: rfc3339(request.at),
         id: request.id,
         status: request.status,
@@ -202,6 +219,44 @@ fn failure(request: FailedRequest) -> FailureLine {
     }
 }
 
+fn slow_catalogs(shown: &AdminState) -> Vec<SlowCatalog> {
+    let minute = shown.history.last_minute().into_iter();
+    let slow = minute.filter(|(_, totals)| totals.slow > 0);
+    let lines = slow.map(|(catalog, totals)| SlowCatalog {
+        catalog,
+        slow: totals.slow,
+        sent: totals.sent,
+    });
+    lines.collect()
+}
+
+fn audit(shown: &AdminState, config: &Config) -> Option<AuditReport> {
+    let audit = shown.audit.as_ref()?;
+    Some(AuditReport {
+        to: audit.target(),
+        is_writable: audit.is_writable(),
+        error: audit.error(),
+        is_required: config.telemetry.audit_required,
+        lost: audit.lost(),
+    })
+}
+
+/// Returns the file or the address of an issuer's keys.
+fn source(config: &Config, issuer: &str) -> String {
+    let mut issuers = config.auth.issuers.iter();
+    let Some(configured) = issuers.find(|one| one.issuer == issuer) else {
+        return String::new();
+    };
+    match &configured.keys.source {
+        KeySource::File(path) => path.display().to_string(),
+        KeySource::Url(uri) => uri.to_string(),
+        KeySource::Discovery => format!(
+            "{}/.well-known/openid-configuration",
+            issuer.trim_end_matches('/')
+        ),
+    }
+}
+
 fn callers(shown: &AdminState) -> Vec<CallerLine> {
     let (busiest, all) = shown.metrics.requests().callers().busiest();
     let lines = busiest.into_iter().take(CALLERS).map(|caller| CallerLine {
@@ -212,10 +267,16 @@ fn callers(shown: &AdminState) -> Vec<CallerLine> {
     lines.collect()
 }
 
-fn certificates(shown: &AdminState, now: SystemTime) -> Vec<CertificateLine> {
+fn certificates(shown: &AdminState, config: &Config, now: SystemTime) -> Vec<CertificateLine> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let file = |of: &str| {
+        let mut files = config.certificates();
+        let found = files.find(|(name, _)| name == of);
+        found.map_or_else(String::new, |(_, file)| file.display().to_string())
+    };
     let ends = shown.metrics.certificate_ends().into_iter();
     let lines = ends.map(|(of, end)| CertificateLine {
+        file: file(&of),
         of,
         expires: rfc3339(end),
         seconds_left: match end.duration_since(now) {

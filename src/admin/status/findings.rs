@@ -1,22 +1,20 @@
 //! Finds what is not as it should be, in the order of urgency. Pure.
 
+mod access;
 mod batches;
+mod catalogs;
+mod load;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::report::StatusReport;
-use crate::admin::backends::CatalogState;
+use super::report::{FailureLine, StatusReport};
 
 /// The time before the end of a certificate at which it is told, in seconds.
 const CERTIFICATE_SOON: i64 = 14 * DAY;
 /// The time before the end of a certificate at which it is critical, in seconds.
 const CERTIFICATE_NOW: i64 = DAY;
 const DAY: i64 = 86_400;
-/// The part of a limit at which it is told, in percent.
-const FULL: u64 = 80;
-/// The part of the requests that fail at which it is told, in percent.
-const FAILING: f64 = 5.0;
 /// The most findings of one kind that are told one by one.
 const EACH: usize = 5;
 
@@ -48,6 +46,12 @@ pub struct Finding {
     /// The alert about it, which the page `/alerts/NAME` explains; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert: Option<String>,
+    /// The subject, which with the alert tells the finding from others while its numbers change. Not on the page.
+    #[serde(skip)]
+    pub about: String,
+    /// True if detail and command name tables or callers of requests. Not on the page.
+    #[serde(skip)]
+    pub names_requests: bool,
 }
 
 impl Finding {
@@ -58,7 +62,19 @@ impl Finding {
             detail: None,
             command: None,
             alert: None,
+            about: String::new(),
+            names_requests: false,
         }
+    }
+
+    fn about(mut self, about: impl Into<String>) -> Self {
+        self.about = about.into();
+        self
+    }
+
+    fn names_requests(mut self) -> Self {
+        self.names_requests = true;
+        self
     }
 
     fn detail(mut self, detail: impl Into<String>) -> Self {
@@ -94,10 +110,17 @@ pub(in crate::admin) fn alerts() -> impl Iterator<Item = &'static str> {
         "NsgateBatchRemovalStuck",
         "NsgateBackendDown",
         "NsgateBreakerOpen",
+        "NsgateAddressDown",
+        "NsgateCatalogSlow",
         "NsgateErrorRate",
         "NsgateInFlightHigh",
         "NsgateConnectionsHigh",
         "NsgateKeyRefreshFailing",
+        "NsgateKeysOld",
+        "NsgateAuthenticationFailures",
+        "NsgateRequestsDenied",
+        "NsgateShedding",
+        "NsgateAuditUnwritable",
         "NsgateReloadFailed",
     ]
     .into_iter()
@@ -110,11 +133,13 @@ pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
     findings.extend(not_ready(report));
     findings.extend(certificates(report));
     findings.extend(batches::log(report));
+    findings.extend(audit(report));
     findings.extend(batches::waiting(&report.batches));
-    findings.extend(catalogs(report));
-    findings.extend(load(report));
-    findings.extend(issuers(report));
+    findings.extend(catalogs::of(report));
+    findings.extend(load::of(report));
+    findings.extend(access::issuers(report));
     findings.extend(configuration(report));
+    findings.extend(access::refused(report));
     findings.sort_by_key(|finding| finding.urgency);
     findings
 }
@@ -139,9 +164,25 @@ fn not_ready(report: &StatusReport) -> Option<Finding> {
         return Some(finding);
     };
     let finding = finding.alert("NsgateKeysMissing");
-    Some(match &without.error {
-        Some(error) => finding.detail(format!("{}: {error}", without.issuer)),
-        None => finding,
+    Some(access::keys(finding, report, without))
+}
+
+fn audit(report: &StatusReport) -> Option<Finding> {
+    let audit = report.audit.as_ref().filter(|audit| !audit.is_writable)?;
+    let what = format!("the audit log {} cannot be written", audit.to);
+    let effect = if audit.is_required {
+        "changes are refused with 503"
+    } else {
+        "lines wait in memory, and are lost when there are too many"
+    };
+    let error = audit.error.as_deref().unwrap_or("its reader does not read");
+    let finding = Finding::new(Urgency::Critical, what).about(&audit.to);
+    let finding = finding.detail(format!("{error}; {effect}, {} lost so far", audit.lost));
+    let finding = finding.alert("NsgateAuditUnwritable");
+    Some(if audit.to == "stderr" {
+        finding
+    } else {
+        finding.run(format!("df -h {}", quoted(&audit.to)))
     })
 }
 
@@ -173,151 +214,13 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
         } else {
             "NsgateCertificateExpiring"
         };
+        let (end, file) = (&certificate.expires, &certificate.file);
         let detail = format!(
-            "it ends at {}; put a new one into its file, the gateway reads it within seconds",
-            certificate.expires
+            "it ends at {end}; put a new one into {file}, the gateway reads it within seconds"
         );
-        Finding::new(urgency, what).detail(detail).alert(alert)
-    });
-    findings.collect()
-}
-
-fn catalogs(report: &StatusReport) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let down: Vec<&CatalogState> = report.catalogs.iter().filter(|one| !one.up).collect();
-    let check = format!(
-        "nsgate check --online --config {}",
-        quoted(&report.configuration.file)
-    );
-    if let [one] = down[..] {
-        let detail = one.error.clone().or_else(|| first_error(one));
-        let detail = detail.unwrap_or_else(|| "no address answers".to_owned());
-        let finding = Finding::new(Urgency::Critical, format!("catalog {} is down", one.name));
-        let finding = finding.detail(format!("{detail}; it serves {}", mounts(one)));
-        findings.push(finding.run(&*check).alert("NsgateBackendDown"));
-    } else if !down.is_empty() {
-        let named: Vec<&str> = down.iter().take(EACH).map(|one| &*one.name).collect();
-        let more = match down.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let what = format!("catalogs {}{more} are down", named.join(", "));
-        let errors = down.iter().take(EACH).filter_map(|one| {
-            let error = one.error.clone().or_else(|| first_error(one))?;
-            Some(format!("{}: {error}", one.name))
-        });
-        let finding = Finding::new(Urgency::Critical, what);
-        let finding = finding.detail(errors.collect::<Vec<_>>().join("; "));
-        findings.push(finding.run(&*check).alert("NsgateBackendDown"));
-    }
-    for one in report.catalogs.iter().filter(|one| one.up) {
-        let bad: Vec<_> = one
-            .endpoints
-            .iter()
-            .filter(|address| !address.serves())
-            .collect();
-        let Some(first) = bad.first() else { continue };
-        let what = format!(
-            "{} of {} addresses of catalog {} do not serve",
-            bad.len(),
-            one.endpoints.len(),
-            one.name
-        );
-        let why = match &first.error {
-            Some(error) => error.clone(),
-            None => format!("circuit breaker {}", first.breaker),
-        };
-        let finding = Finding::new(Urgency::Warning, what);
-        let finding = finding.detail(format!("{}: {why}", first.address));
-        findings.push(finding.run(&*check).alert("NsgateBreakerOpen"));
-    }
-    findings
-}
-
-fn first_error(catalog: &CatalogState) -> Option<String> {
-    catalog.endpoints.iter().find_map(|address| {
-        let error = address.error.as_ref()?;
-        Some(format!("{}: {error}", address.address))
-    })
-}
-
-fn mounts(catalog: &CatalogState) -> String {
-    let names = catalog.mounts.iter().take(EACH);
-    let names: Vec<String> = names
-        .map(|mount| {
-            if mount.namespace.is_empty() {
-                "everything else".to_owned()
-            } else {
-                mount.namespace.join("$")
-            }
-        })
-        .collect();
-    match catalog.mounts.len() + catalog.more_mounts - names.len() {
-        _ if names.is_empty() => "no mount".to_owned(),
-        0 => names.join(", "),
-        more => format!("{} and {more} more mounts", names.join(", ")),
-    }
-}
-
-fn load(report: &StatusReport) -> Vec<Finding> {
-    let load = &report.load;
-    let mut findings = Vec::new();
-    let (all, failed) = (load.rates.requests_per_second, load.rates.failed_per_second);
-    if failed * 100.0 >= all * FAILING && failed >= 0.1 {
-        let what = format!(
-            "{:.0} % of the requests of the last minute failed",
-            100.0 * failed / all
-        );
-        let finding = Finding::new(Urgency::Critical, what);
-        let last = report.failed.first();
-        let finding = match last {
-            Some(last) => {
-                finding.detail(format!("the last one: {}: {}", last.operation, last.cause))
-            }
-            None => finding,
-        };
-        findings.push(finding.alert("NsgateErrorRate"));
-    }
-    let limits = [
-        (
-            "requests in flight",
-            "limits.in_flight",
-            load.in_flight,
-            load.in_flight_limit,
-            "NsgateInFlightHigh",
-        ),
-        (
-            "connections",
-            "limits.connections",
-            load.connections,
-            load.connections_limit,
-            "NsgateConnectionsHigh",
-        ),
-    ];
-    for (of, key, now, limit, alert) in limits {
-        if limit > 0 && now * 100 > limit * FULL {
-            let what = format!("{now} of {limit} {of} (`{key}`)");
-            findings.push(Finding::new(Urgency::Warning, what).alert(alert));
-        }
-    }
-    findings
-}
-
-fn issuers(report: &StatusReport) -> Vec<Finding> {
-    let failing = report
-        .issuers
-        .iter()
-        .filter(|issuer| issuer.failures > 0 && issuer.has_keys);
-    let findings = failing.map(|issuer| {
-        let what = format!(
-            "the keys of {} cannot be fetched; the old ones stay in use",
-            issuer.issuer
-        );
-        let error = issuer.error.as_deref().unwrap_or("no answer");
-        let detail = format!("{} attempts failed: {error}", issuer.failures);
-        Finding::new(Urgency::Warning, what)
-            .detail(detail)
-            .alert("NsgateKeyRefreshFailing")
+        let show = format!("openssl x509 -noout -subject -enddate -in {}", quoted(file));
+        let finding = Finding::new(urgency, what).about(of).detail(detail);
+        finding.run(show).alert(alert)
     });
     findings.collect()
 }
@@ -338,9 +241,7 @@ fn configuration(report: &StatusReport) -> Vec<Finding> {
         let what = "the last reload was refused; the previous configuration stays active";
         let finding = Finding::new(Urgency::Warning, what);
         let finding = finding.detail(format!("at {at}: {}", problems.join("; ")));
-        let file = quoted(&report.configuration.file);
-        let finding = finding.run(format!("nsgate check --config {file}"));
-        findings.push(finding.alert("NsgateReloadFailed"));
+        findings.push(finding.run(check(report)).alert("NsgateReloadFailed"));
     }
     let waiting = texts("restart_needed");
     if !waiting.is_empty() {
@@ -348,6 +249,36 @@ fn configuration(report: &StatusReport) -> Vec<Finding> {
         findings.push(Finding::new(Urgency::Notice, what));
     }
     findings
+}
+
+/// Returns the command that checks the configuration.
+fn check(report: &StatusReport) -> String {
+    format!(
+        "nsgate check --config {}",
+        quoted(&report.configuration.file)
+    )
+}
+
+/// Returns the command that asks every catalog.
+fn check_online(report: &StatusReport) -> String {
+    let file = quoted(&report.configuration.file);
+    format!("nsgate check --online --config {file}")
+}
+
+/// Describes the last request of a kind: its operation, table, caller, cause and id.
+fn last_request(last: &FailureLine) -> String {
+    let mut words = format!("the last one: {}", last.operation);
+    if let Some(name) = &last.name {
+        words.push_str(&format!(" {name}"));
+    }
+    if let Some(subject) = last.subject.as_ref().filter(|subject| !subject.is_empty()) {
+        words.push_str(&format!(" of {subject}"));
+    }
+    if let Some(client) = &last.client {
+        words.push_str(&format!(" from {client}"));
+    }
+    words.push_str(&format!(": {} (request {})", last.cause, last.id));
+    words
 }
 
 /// Returns a path as a shell takes it.

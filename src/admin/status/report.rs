@@ -48,10 +48,16 @@ pub struct StatusReport {
     pub failed: Vec<FailureLine>,
     /// The last requests that were refused, the newest first.
     pub refused: Vec<FailureLine>,
+    /// The last requests of the last minute that waited long for a catalog, the newest first.
+    #[serde(default)]
+    pub slow: Vec<FailureLine>,
     /// The callers with the most requests of the last minutes, estimated from a sample, the busiest first.
     pub callers: Vec<CallerLine>,
     /// The issuers of tokens.
     pub issuers: Vec<IssuerLine>,
+    /// The audit log; `None` if there is none.
+    #[serde(default)]
+    pub audit: Option<AuditReport>,
     /// The certificates that the gateway presents, the one that expires first in front.
     pub certificates: Vec<CertificateLine>,
     /// The active configuration.
@@ -93,6 +99,35 @@ pub struct Load {
     /// The rates of the last minute.
     #[serde(flatten)]
     pub rates: Rates,
+    /// The catalogs that answered slowly in the last minute.
+    #[serde(default)]
+    pub slow: Vec<SlowCatalog>,
+}
+
+/// A catalog that answered slowly in the last minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowCatalog {
+    /// The backend's name in the configuration.
+    pub catalog: String,
+    /// The requests that waited 2 s or longer, but for those that read or write rows.
+    pub slow: u64,
+    /// All requests that were sent to it.
+    pub sent: u64,
+}
+
+/// The audit log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditReport {
+    /// Its file, or `stderr`.
+    pub to: String,
+    /// True if lines can be written.
+    pub is_writable: bool,
+    /// The error of the last write; `None` if it succeeded.
+    pub error: Option<String>,
+    /// True if changes are refused while lines cannot be written.
+    pub is_required: bool,
+    /// The number of lines that were lost since the start.
+    pub lost: u64,
 }
 
 /// An unfinished batch.
@@ -123,7 +158,7 @@ pub struct BatchLine {
     pub begun_by: Option<BatchCaller>,
 }
 
-/// A request that failed or was refused.
+/// A request that failed, was refused or was slow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FailureLine {
     /// The time of its end.
@@ -146,6 +181,12 @@ pub struct FailureLine {
     pub issuer: Option<String>,
     /// The number of such requests: a caller that is refused again and again has one line.
     pub count: u64,
+    /// The address of the client; `None` if it is not recorded.
+    #[serde(default)]
+    pub client: Option<String>,
+    /// The time since its end, in seconds.
+    #[serde(default)]
+    pub age_seconds: u64,
 }
 
 /// A caller with many requests.
@@ -172,6 +213,9 @@ pub struct IssuerLine {
     pub failures: u32,
     /// The error of the last fetch; `None` if it succeeded.
     pub error: Option<String>,
+    /// The file or address of its keys.
+    #[serde(default)]
+    pub source: String,
 }
 
 /// A certificate that the gateway presents.
@@ -183,6 +227,9 @@ pub struct CertificateLine {
     pub expires: String,
     /// The time until then, in seconds; negative if it has expired.
     pub seconds_left: i64,
+    /// Its file.
+    #[serde(default)]
+    pub file: String,
 }
 
 /// The active configuration.

@@ -35,8 +35,8 @@ function tile(name, number, unit, below, level) {
     el("div", { class: "number" }, number, unit ? el("span", { class: "unit" }, unit) : null), below ? el("p", null, below) : null);
 }
 
-// A command to copy. One that asks a gateway gets the address of this page; `check` reads a file.
-const addressed = (text) => /^nsgate (?!check )/.test(text) ? `${text} --admin ${location.origin}` : text;
+// A command to copy. One that asks a gateway gets the address of this page; `check` and `explain` read a file.
+const addressed = (text) => /^nsgate (?!check |explain )/.test(text) ? `${text} --admin ${location.origin}` : text;
 function command(text) {
   const code = el("code", null, addressed(text)), button = el("button", { type: "button", "aria-label": `copy: ${addressed(text)}` }, "copy");
   button.addEventListener("click", async () => {
@@ -88,7 +88,7 @@ const serves = (one) => one.up && one.breaker === "closed";
 
 function address(one) {
   const words = !one.up ? `down: ${one.error || "no answer"}`
-    : one.breaker === "closed" ? `${one.in_flight} in flight` : `no requests sent, circuit breaker ${one.breaker}`;
+    : one.breaker === "closed" ? `${one.in_flight} in flight` : `no requests sent, circuit breaker ${one.breaker}${one.failure ? `: ${one.failure}` : ""}`;
   return el("span", { class: `sub ${serves(one) ? "" : "bad"}` }, `${one.address}: ${words}`);
 }
 

@@ -1,10 +1,11 @@
 //! One address of a catalog: its connections, its load, and whether it serves.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Uri;
+use http::{StatusCode, Uri};
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
@@ -12,7 +13,8 @@ use super::balance::Load;
 use super::breaker::{Breaker, BreakerPass, FailureEffect, State};
 use super::failure_row::FailureSource;
 use super::health::Health;
-use super::verdict::AnswerVerdict;
+use super::verdict::{AnswerVerdict, judge};
+use crate::backend::Failure;
 use crate::backend::transport::coarse_clock;
 use crate::backend::transport::coarse_clock::Moment;
 use crate::backend::transport::connection::{Connection, PoolHandle};
@@ -33,6 +35,8 @@ pub(in crate::backend) struct Endpoint {
     /// True if there is no other address, so that nothing is measured.
     alone: bool,
     serves: Mutex<bool>,
+    /// The last failure of a request or health check, in words for an operator.
+    last_failure: Mutex<String>,
     board: Arc<EndpointHealth>,
 }
 
@@ -55,6 +59,8 @@ pub struct EndpointStatus {
     pub error: Option<String>,
     /// `closed`, `open` or `half-open`.
     pub breaker: &'static str,
+    /// The last failure, which opened the breaker; `None` while it is closed.
+    pub failure: Option<String>,
     /// The number of requests whose answer has not ended.
     pub in_flight: u32,
 }
@@ -84,9 +90,14 @@ impl EndpointHealth {
         self.metrics.name()
     }
 
+    /// Returns the number of addresses that serve.
+    pub(in crate::backend) fn serving(&self) -> usize {
+        self.serving.load(Ordering::Relaxed)
+    }
+
     /// True if at least one address serves.
     pub(in crate::backend) fn is_up(&self) -> bool {
-        self.serving.load(Ordering::Relaxed) > 0
+        self.serving() > 0
     }
 }
 
@@ -113,22 +124,25 @@ impl Endpoint {
             health: Health::default(),
             alone: config.endpoints.is_empty(),
             serves: Mutex::new(true),
+            last_failure: Mutex::default(),
             board: Arc::clone(board),
         })
     }
 
     /// Returns the state.
     pub(in crate::backend) fn standing(&self) -> EndpointStatus {
-        let now = coarse_clock::now();
+        let breaker = match self.breaker.state(coarse_clock::now()) {
+            State::Closed => "closed",
+            State::Open(_) => "open",
+            State::Due => "half-open",
+        };
+        let failure = || Some(self.last_failure()).filter(|why| !why.is_empty());
         EndpointStatus {
             address: self.address.clone(),
             up: self.health.is_up(),
             error: self.health.last_error(),
-            breaker: match self.breaker.state(now) {
-                State::Closed => "closed",
-                State::Open(_) => "open",
-                State::Due => "half-open",
-            },
+            failure: if breaker == "closed" { None } else { failure() },
+            breaker,
             in_flight: self.load.in_flight(),
         }
     }
@@ -136,6 +150,9 @@ impl Endpoint {
     /// Records the outcome of a health check. If the check got no answer while at least as many requests as open
     /// the breaker wait and none is answered, it opens the breaker: the requests would find the same, only later.
     pub(in crate::backend) fn note_health(&self, found: Result<(), String>, silent: bool) {
+        if let Err(why) = &found {
+            self.failed_with(&format_args!("health check: {why}"));
+        }
         if silent
             && self.load.waiting() >= self.breaker.failures()
             && self.breaker.trip(coarse_clock::now())
@@ -162,7 +179,21 @@ impl Endpoint {
 
     /// Counts a failure, because another address answered the same request well.
     pub(in crate::backend) fn found_guilty(&self) {
+        self.failed_with(&"answered 500 or 503 to a request that another address answered well");
         self.record_failure(BreakerPass::Free, FailureSource::Address);
+    }
+
+    fn last_failure(&self) -> String {
+        let last = self.last_failure.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn failed_with(&self, why: &dyn Display) {
+        let mut last = self
+            .last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last = why.to_string();
     }
 
     fn record_failure(&self, pass: BreakerPass, source: FailureSource) {
@@ -192,7 +223,8 @@ impl Endpoint {
 
     fn opened(&self) {
         let (backend, address) = (self.board.name(), &self.address);
-        tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other. Requests that it refuses are counted until it closes, not logged one by one");
+        let cause = self.last_failure();
+        tracing::warn!(%backend, address, cause, "circuit breaker opened: requests to this address failed one after the other. Requests that it refuses are counted until it closes, not logged one by one");
         self.tell();
     }
 
@@ -257,9 +289,10 @@ impl InFlightRequest {
     /// Records that the answer's headers arrived.
     pub(in crate::backend) fn answered(
         &mut self,
-        verdict: AnswerVerdict,
+        status: StatusCode,
         context: &RequestContext,
-    ) {
+    ) -> AnswerVerdict {
+        let verdict = judge(status);
         self.stop_waiting();
         let endpoint = &*self.endpoint;
         endpoint.load.answered();
@@ -283,6 +316,7 @@ impl InFlightRequest {
                 }
             }
             AnswerVerdict::Broken => {
+                endpoint.failed_with(&format_args!("answered {status}"));
                 endpoint.record_failure(self.pass, FailureSource::sent(context));
             }
             AnswerVerdict::Well | AnswerVerdict::Doubtful => {
@@ -292,14 +326,16 @@ impl InFlightRequest {
                 }
             }
         }
+        verdict
     }
 
-    /// Records that there was no answer.
-    pub(in crate::backend) fn failed(&mut self, source: FailureSource) {
+    /// Records that there was no answer, and why.
+    pub(in crate::backend) fn failed(&mut self, source: FailureSource, why: &Failure) {
         self.stop_waiting();
         if self.began != 0 {
             self.endpoint.load.failed(coarse_clock::now());
         }
+        self.endpoint.failed_with(why);
         self.endpoint.record_failure(self.pass, source);
     }
 

@@ -26,7 +26,7 @@ use crate::backend::endpoints::endpoint::InFlightRequest;
 use crate::backend::endpoints::failure_row::FailureSource;
 use crate::backend::endpoints::retry_budget;
 use crate::backend::endpoints::retry_budget::RetryBudget;
-use crate::backend::endpoints::verdict::{AnswerVerdict, judge, may_better};
+use crate::backend::endpoints::verdict::{AnswerVerdict, may_better};
 use crate::backend::endpoints::{Endpoints, Selection};
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::rest::spans::AttemptSpans;
@@ -217,8 +217,7 @@ impl<'a> Attempts<'a> {
         response: Response<AnswerSource>,
         now: Instant,
     ) -> AttemptResult {
-        let verdict = judge(response.status());
-        flight.answered(verdict, self.context);
+        let verdict = flight.answered(response.status(), self.context);
         let endpoints = &self.dispatcher.endpoints;
         if verdict == AnswerVerdict::Well {
             endpoints.record_verdict(self.doubted & !(1 << index));
@@ -233,8 +232,8 @@ impl<'a> Attempts<'a> {
     }
 
     fn unsent(&mut self, mut flight: InFlightRequest, cause: BoxError) -> AttemptResult {
-        flight.failed(FailureSource::Address);
         let failure = Failure::NotSent(cause);
+        flight.failed(FailureSource::Address, &failure);
         if self.dispatcher.endpoints.has_untried(self.tried) {
             self.remember(Err(failure));
             return ControlFlow::Continue(());
@@ -252,14 +251,14 @@ impl<'a> Attempts<'a> {
         cause: BoxError,
         pooled: bool,
     ) -> AttemptResult {
-        if self.whole {
-            flight.failed(FailureSource::sent(self.context));
-        }
         let failure = if pooled {
             Failure::Lost(cause)
         } else {
             Failure::after_sending(cause)
         };
+        if self.whole {
+            flight.failed(FailureSource::sent(self.context), &failure);
+        }
         let free = pooled && self.tries == 1;
         if !(retains_request && (free || self.withdraw_retry())) {
             return ControlFlow::Break(self.end(failure));
@@ -277,16 +276,17 @@ impl<'a> Attempts<'a> {
         mut flight: InFlightRequest,
         sent: bool,
     ) -> Result<Response<Body>, Failure> {
-        if !sent {
-            flight.failed(FailureSource::Address);
-        } else if self.whole {
-            flight.failed(FailureSource::sent(self.context));
-        }
-        self.end(if sent {
+        let failure = if sent {
             Failure::TimedOut
         } else {
             Failure::NotSent("no connection in time".into())
-        })
+        };
+        if !sent {
+            flight.failed(FailureSource::Address, &failure);
+        } else if self.whole {
+            flight.failed(FailureSource::sent(self.context), &failure);
+        }
+        self.end(failure)
     }
 
     /// Continues at another address if one serves, else at the same ones after a wait.

@@ -89,9 +89,11 @@ fn finding_words(finding: &Finding, admin: &str) -> String {
     said
 }
 
-/// Adds the admin address to a command that asks a gateway; `check` reads a file.
+/// Adds the admin address to a command that asks a gateway; `check` and `explain` read a file.
 fn with_address(command: &str, admin: &str) -> String {
-    if command.starts_with("nsgate ") && !command.starts_with("nsgate check ") {
+    let reads_file = ["nsgate check ", "nsgate explain "];
+    let reads_file = reads_file.iter().any(|start| command.starts_with(start));
+    if command.starts_with("nsgate ") && !reads_file {
         format!("{command} --admin {admin}")
     } else {
         command.to_owned()
@@ -323,6 +325,8 @@ mod tests {
             detail: Some("batch x\u{1b}[2J".to_owned()),
             command: Some("nsgate batches show x".to_owned()),
             alert: Some("NsgateBatchHazard".to_owned()),
+            about: String::new(),
+            names_requests: false,
         }
     }
 
@@ -351,8 +355,13 @@ mod tests {
 
     #[test]
     fn a_command_that_reads_a_file_takes_no_address() {
-        let check = "nsgate check --config /etc/nsgate/gateway.yaml";
-        assert_eq!(with_address(check, ADMIN), check);
+        for command in [
+            "nsgate check --config /etc/nsgate/gateway.yaml",
+            "nsgate explain --config /etc/nsgate/gateway.yaml 'prod$orders'",
+            "df -h /var/log/nsgate/audit.log",
+        ] {
+            assert_eq!(with_address(command, ADMIN), command);
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn count(metrics: &Metrics, backend: &Backend) {
     );
     backend.retried();
     backend.breaker_refused();
-    backend.stands(true, 0);
+    backend.stands(true, 0, Some(0));
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn what_is_not_configured_any_more_is_neither_down_nor_old() {
     let says = |sample: &str| metrics.render().unwrap().contains(sample);
     let (lake, warehouse): (Arc<str>, Arc<str>) = ("lake".into(), "warehouse".into());
     let down = metrics.backend(&lake);
-    down.stands(false, 1);
+    down.stands(false, 1, None);
     down.retried();
-    metrics.backend(&warehouse).stands(true, 0);
+    metrics.backend(&warehouse).stands(true, 0, Some(0));
     let issuer = metrics.auth().issuer("https://idp.example");
     let end = std::time::Duration::from_secs(1_900_000_000);
     metrics.certificates([("listen", UNIX_EPOCH + end)].into_iter());
@@ -118,7 +118,7 @@ fn what_is_not_configured_any_more_is_neither_down_nor_old() {
     }
     assert!(says("nsgate_backend_up{backend=\"warehouse\"} 1\n"));
     assert!(!says("nsgate_backend_retries_total{backend=\"lake\"}"));
-    metrics.backend(&lake).stands(true, 0);
+    metrics.backend(&lake).stands(true, 0, Some(0));
     assert!(
         says("nsgate_backend_up{backend=\"lake\"} 1\n"),
         "it came back"

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::AuditRecord;
@@ -23,6 +23,8 @@ static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 #[derive(Default)]
 pub(super) struct Health {
     is_failing: AtomicBool,
+    /// The error of the last write; `None` if it succeeded.
+    error: Mutex<Option<String>>,
     reopen: AtomicBool,
     /// The milliseconds since [`BEGAN`] at which the running write began, plus 1; 0 if none runs.
     writing_since: AtomicU64,
@@ -52,6 +54,22 @@ impl Health {
         !has_stalled && !self.is_failing.load(Ordering::Relaxed)
     }
 
+    /// The error of the last write; `None` if it succeeded.
+    pub(super) fn error(&self) -> Option<String> {
+        let error = self.error.lock();
+        error.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records the outcome of a write. Returns true if the one before failed.
+    fn note(&self, failure: Option<&io::Error>) -> bool {
+        let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
+        if was_failing || failure.is_some() {
+            let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+            *error = failure.map(ToString::to_string);
+        }
+        was_failing
+    }
+
     /// Has the file opened again before the next write.
     pub(super) fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
@@ -76,6 +94,11 @@ impl Output {
             is_torn: false,
             lost: 0,
         })
+    }
+
+    /// The file, or `stderr`.
+    pub(super) fn target(&self) -> String {
+        self.to.shown()
     }
 
     fn reopen(&mut self) {
@@ -128,10 +151,7 @@ impl Output {
     }
 
     fn state(&mut self, failure: Option<&io::Error>) {
-        let was_failing = self
-            .health
-            .is_failing
-            .swap(failure.is_some(), Ordering::Relaxed);
+        let was_failing = self.health.note(failure);
         self.metrics.is_writable(failure.is_none());
         match failure {
             Some(error) if !was_failing => tracing::error!(

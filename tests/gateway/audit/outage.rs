@@ -16,7 +16,7 @@ use crate::token;
 const DISK: u64 = 8 << 10;
 
 /// Restarts the gateway on a disk with room for a part of one line.
-async fn fill_the_disk(world: &mut World) {
+pub async fn fill_the_disk(world: &mut World) {
     world.kill();
     let line = json!({"event": "filler", "with": "x".repeat(1000)}).to_string() + "\n";
     let room = usize::try_from(DISK << 10).unwrap();

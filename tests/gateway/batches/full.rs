@@ -7,14 +7,14 @@ use super::{BATCH, assert_both, pair, settled, world};
 use crate::harness::World;
 
 /// Makes a batch whose INTENT is so large that the log's file must grow.
-fn large(world: &World, version: u64) -> Value {
+pub fn large(world: &World, version: u64) -> Value {
     let mut batch = pair(world, version);
     batch["entries"][0]["e_tag"] = json!("x".repeat(6 << 20));
     batch
 }
 
 /// Restarts the gateway with a file size limit that its log has already reached.
-async fn fill_the_disk(world: &mut World) {
+pub async fn fill_the_disk(world: &mut World) {
     let log = std::fs::metadata(world.folder().join("batches.redb")).unwrap();
     let kib = log.len().div_ceil(1024);
     world.restart_with_small_files(kib).await;

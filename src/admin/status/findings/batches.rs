@@ -53,7 +53,8 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
     findings.extend(late.map(|one| {
         let silent = span(one.silent_millis / 1000);
         let what = format!("gateway {} has been silent for {silent}", one.name);
-        Finding::new(Urgency::Notice, what).run("nsgate gateways")
+        let finding = Finding::new(Urgency::Notice, what).about(&one.name);
+        finding.run("nsgate gateways")
     }));
     findings
 }
@@ -126,6 +127,7 @@ fn batch(batch: &BatchLine) -> Option<Finding> {
     };
     Some(
         Finding::new(urgency, what)
+            .about(&batch.id)
             .detail(detail)
             .run(show)
             .alert(alert),
