@@ -21,7 +21,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::catalog::faults::PATIENCE;
-use crate::harness::{World, program};
+use crate::harness::World;
+use crate::running_gateway::program;
 use prometheus::Prometheus;
 
 /// The time within which a person must see a fault.
