@@ -72,14 +72,18 @@ impl Backend {
         self.up.set(up.into());
         let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.breaker_open.set(whole(breakers_open));
+        if self.is_removed.load(Ordering::Relaxed) {
+            // The series may be those of a new backend of the same name.
+            return;
+        }
         let label = &[&*self.name];
         match addresses_down {
-            Some(down) if !self.is_removed.load(Ordering::Relaxed) => {
+            Some(down) => {
                 let gauge = self.addresses_down.with_label_values(label);
                 gauge.set(whole(down));
             }
             // It is there only if the catalog had several addresses before.
-            _ => drop(self.addresses_down.remove_label_values(label)),
+            None => drop(self.addresses_down.remove_label_values(label)),
         }
     }
 

@@ -47,7 +47,7 @@ complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l format -d 'The f
 json\t'One JSON document'
 github\t'Workflow commands of GitHub Actions, which mark the lines in a pull request'"
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l online -d 'Ask each catalog, too, and a batch log in PostgreSQL: whether it answers, and whether batches can work with it'
-complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l json -d 'The same as `--format json`'
+complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l json -d 'Print JSON, as `--format json` does'
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nsgate -n "__fish_nsgate_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -l config -d 'The configuration file' -r -F
