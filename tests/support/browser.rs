@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Returns an installed Chromium or Chrome, or the Debian package with its dependencies, unpacked below the tests'
 /// folder.
@@ -44,6 +45,12 @@ fn unpacked() -> PathBuf {
 
 /// Returns the script of axe-core, in the version that `axe/package-lock.json` pins, installed below the tests' folder.
 pub fn axe() -> PathBuf {
+    // Tests of one process wait for each other.
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(install_axe).clone()
+}
+
+fn install_axe() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("axe-{}", std::process::id()));
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe-4.14.1.js");
     if script.exists() {

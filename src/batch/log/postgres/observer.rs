@@ -60,7 +60,7 @@ impl Observer {
             version: one.version.clone(),
             is_owner: users.owner == Some(one.id),
             is_this: one.id == me,
-            routes_differ: one.id != me && one.routes.as_ref().is_some_and(|its| its != routes),
+            routes_differ: one.id != me && differ(one.routes.as_deref(), routes),
             silent_millis: self
                 .beats
                 .get(&one.id)
@@ -71,6 +71,12 @@ impl Observer {
         members.sort_by(|one, other| one.name.cmp(&other.name));
         members
     }
+}
+
+/// True if two gateways are known to find tables at different places. A gateway that starts tells its routes a moment
+/// after its first heartbeat, which has none.
+fn differ(others: Option<&str>, own: &str) -> bool {
+    others.is_some_and(|others| ![others, own].contains(&"") && others != own)
 }
 
 /// Returns the time between two heartbeats.
@@ -115,6 +121,19 @@ mod tests {
         now += heartbeat_interval(LEASE);
         assert_eq!(observer.dead_at(&users(7), me, now).len(), 1);
         assert!(observer.dead_at(&users(8), me, now).is_empty());
+    }
+
+    #[test]
+    fn a_gateway_that_has_not_told_its_routes_is_not_reported_to_have_others() {
+        assert!(differ(Some("a"), "b"));
+        for (others, own) in [
+            (None, "b"),
+            (Some(""), "b"),
+            (Some("a"), ""),
+            (Some("b"), "b"),
+        ] {
+            assert!(!differ(others, own), "{others:?} {own:?}");
+        }
     }
 
     #[test]
