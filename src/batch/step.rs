@@ -16,6 +16,7 @@
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
 //! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Created` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
+//! | no INTENT before every table is validated | `validated`; recovery relies on it |
 //! | I5 deletes only after ABORT, of what is ours and latest; removals only after COMMIT | `found_in_undo`, `finish` |
 //! | I6 an answer only after its record | `decided` |
 //! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
@@ -175,6 +176,8 @@ impl State {
         if let Some(refusal) = refusal {
             self.refuse(refusal, effects);
         } else if open.is_empty() {
+            // Not earlier, although only a create needs both: recovery takes a version that looks like the batch's own
+            // for the batch's own, because INTENT says that it was not there when the table was locked.
             self.phase = Phase::Intending;
             effects.push(Effect::LogIntent);
         }

@@ -39,7 +39,7 @@ mod world;
 use std::collections::BTreeSet;
 
 use bounds::{ASSUMED, bounds};
-use mutants::{BUGS, around};
+use mutants::{BUGS, around, early_intent};
 use search::{REACHED, broken, is_caught, search, tell};
 
 #[test]
@@ -79,7 +79,7 @@ fn what_is_assumed_is_needed() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    let bugs = BUGS.iter().chain(&around::BUGS);
+    let bugs = BUGS.iter().chain(&around::BUGS).chain(&early_intent::BUGS);
     let missed = bugs.filter(|bug| !is_caught(bug));
     let missed: Vec<_> = missed.map(|bug| bug.name).collect();
     assert!(missed.is_empty(), "not caught: {missed:?}");

@@ -10,6 +10,7 @@ use crate::setup::Plan;
 use crate::world::{Faults, Flight, refusal};
 
 pub mod around;
+pub mod early_intent;
 
 /// The protocol as it is, or with a bug in the events that it hears or in the effects that it asks for.
 #[derive(Clone, Copy, Debug)]

@@ -43,6 +43,13 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
+        name: "INTENT before the catalogs have validated",
+        file: STEP,
+        right: "                effects.extend(shares.map(Effect::Validate));",
+        wrong: "                effects.push(Effect::LogIntent);\n                effects.extend(shares.map(Effect::Validate));",
+        checkers: &[MODEL, WALKS],
+    },
+    Bug {
         name: "commit with one missing",
         file: PREPARE,
         right: "} else if entries.all(|entry| self.is_ours(entry)) {",

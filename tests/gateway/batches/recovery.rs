@@ -50,6 +50,34 @@ async fn before_any_create_arrived() {
     drop(batch);
 }
 
+/// The next start must not know of the batch: it would take the other writer's version, which looks the same, for the
+/// batch's own.
+#[tokio::test]
+async fn while_the_catalogs_validate() {
+    let mut world = world("").await;
+    world.catalog("east").store().seed(&["east", "t2"], 1);
+    world.catalog("west").store().stage("other", "west X");
+    let create = json!({"version": 2, "manifest_path": "other", "manifest_size": 6});
+    let west = "/v1/table/west%24t1/version/create";
+    world.client().post(west, &create).await.ok();
+    let gate = world.catalog("west").hold("list_table_versions");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    // Nothing of the first batch waits to be written once another one is committed.
+    world.catalog("east").store().stage("second", "second");
+    let other =
+        json!({"id": ["east", "t2"], "version": 2, "manifest_path": "second", "manifest_size": 6});
+    let other = json!({"entries": [other]});
+    world.client().post(BATCH, &other).await.ok();
+    dies(&mut world, &[&gate]).await;
+    settled(&world).await;
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+    let versions = world.catalog("west").store().contents(&["west", "t1"]);
+    assert_eq!(versions.unwrap()[1], (2, "west X".to_owned()));
+    assert_eq!(visible(&world, "east").await, [1]);
+    drop(batch);
+}
+
 #[tokio::test]
 async fn between_two_creates() {
     for first in ["west", "east"] {
