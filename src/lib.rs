@@ -61,7 +61,7 @@
 //! | a signature algorithm | which exist and which is the default, `config/auth.rs`; which fit a key, `auth/token/jwk.rs`; how one is verified, `auth/token/provider.rs` |
 //! | issuers' keys: when they are fetched | `auth/keys/pace.rs`; what stays in use if that fails, `auth/keys/issuer.rs` |
 //! | context: its limits, which source wins, which keys only a claim may set | `protocol/context.rs`; headers that look like context (`x_ns_ctx_team`), `backend/rest/headers.rs` |
-//! | how the longest prefix is found | `protocol/prefixes.rs` |
+//! | which mount or access rule covers a name (the longest prefix) | `protocol/prefixes.rs` |
 //! | who may do what | what a rule grants, `auth/access.rs`; which permission an operation needs, `layer/authorize.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
 //! | the size or speed of request bodies | `gateway/request_body.rs` |
 //! | identifiers in bodies, from and to the catalog's spelling | requests `protocol/rewrite/request.rs`; responses `protocol/rewrite/response.rs`, in the fields that a column of `protocol/operation/table.rs` names |
@@ -75,15 +75,15 @@
 //! | what operators see of a batch | words `admin/batches/words.rs`, facts `batch/run/open.rs`; what survives a restart, `batch/log/intent.rs` and `batch/log/verdict.rs` |
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
-//! | when a gateway counts as dead | `batch/log/postgres/observer.rs`; the length of the lease, `config/batch.rs`, and its bounds by other keys, `config/check.rs` |
-//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | `version/describe` `batch/visibility/reads.rs`, describe of a table `reads/described.rs`, `version/list` `reads/listed.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
+//! | after how long a silent gateway is taken for dead, and its batches taken over | `lease` in `config/batch.rs`, its bounds by other keys in `config/check.rs`; how silence is measured, `batch/log/postgres/observer.rs` |
+//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | which reads wait, `gateway/forward.rs`; `version/describe` `batch/visibility/reads.rs`, describe of a table `reads/described.rs`, `version/list` `reads/listed.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
 //! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
 //! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |
 //! | the status page in the browser | what it says, `admin/status.rs`; tables and tiles, `admin/status/script.js`; curves, `admin/status/chart.js` |
 //! | a command of `nsgate` | a new option `bin/nsgate/cli.rs`; what it does and prints, the file of the command in `bin/nsgate/`; exit codes `bin/nsgate/main.rs` |
 //! | a request that another gateway has to serve | `layer/share/pass_on.rs`; which are passed on, `batch/fleet/passage.rs` |
 //! | a metric's name, labels or buckets | `metrics/families.rs`; the values of the labels, the file of what is counted in `metrics/` |
-//! | an error: its code, its `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; of admin pages, `admin/problem.rs` |
+//! | an error: its code, the values of `Retry-After`, its response | `error/code.rs`, `error/retry_after.rs`, `layer/rescue.rs`; which `Retry-After` a refusal gets, the file that refuses; of admin pages, `admin/problem.rs` |
 //!
 //! Rules that hold everywhere:
 //!

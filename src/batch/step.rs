@@ -99,11 +99,11 @@ impl State {
             },
             Event::Unanswered(entry) | Event::Glimpsed(entry) => {
                 match (&self.progress[entry], &self.phase) {
-                    (EntryState::Probing(check), _) if event == Event::Glimpsed(entry) => {
-                        self.glimpsed(entry, *check, effects);
+                    (EntryState::Probing(check), _) => {
+                        let is_there = event == Event::Glimpsed(entry);
+                        self.probe_again(entry, *check, is_there, effects);
                     }
-                    (EntryState::Resolving { .. }, Phase::Preparing)
-                    | (EntryState::Probing(_), _) => {
+                    (EntryState::Resolving { .. }, Phase::Preparing) => {
                         effects.push(Effect::Find { entry, again: true });
                     }
                     _ => self.doubt(entry, effects),

@@ -1,4 +1,4 @@
-//! `limits` and `context`: the limits that every request meets (`in_flight`, `connections`, `rate`, `header_timeout`,
+//! `limits` and `context`: the limits that every request meets (`in_flight`, `connections`, `rate`, `header_bytes`, `header_timeout`,
 //! `data_timeout`, `response_timeout`, `json_body`, size of context), with the defaults of these keys.
 
 use std::time::Duration;

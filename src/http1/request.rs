@@ -1,4 +1,4 @@
-//! Reads requests of clients and writes requests to catalogs: which of them are plain, and the limits of their headers.
+//! Reads requests of clients and writes requests to catalogs: which of them are plain enough not to be left to hyper.
 
 use std::mem::MaybeUninit;
 

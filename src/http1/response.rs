@@ -1,4 +1,4 @@
-//! Reads answers of catalogs and writes answers to clients: which of them are plain, and the limits of their headers.
+//! Reads answers of catalogs and writes answers to clients: which of them are plain enough not to be left to hyper.
 
 use std::mem::MaybeUninit;
 use std::time::SystemTime;

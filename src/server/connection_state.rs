@@ -1,5 +1,6 @@
-//! The timeouts of one client connection (headers, idle, stalled): its activity, and the orders of the listener that
-//! follow from it, with a few atomics and no clock.
+//! Decides what becomes of a quiet client connection (waiting for headers, idle, stalled): its activity, and the orders
+//! of the listener that follow from it, with a few atomics and no clock. The times are in `config/limits.rs` and
+//! `server/listener.rs`.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -1,4 +1,4 @@
-//! The lines of the log, and the record of a batch that they add up to.
+//! The lines of the log and their form in bytes, and the record of a batch that they add up to.
 
 use std::sync::Arc;
 
@@ -33,6 +33,18 @@ pub(super) enum Line {
     Resolve(Resolution),
     Note(usize, Word),
     End(u64),
+}
+
+impl Line {
+    /// Returns the line as JSON, the form in which every log keeps it.
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+
+    /// Parses a line of any log.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
 }
 
 /// The spelling of [`Settled`] in the log.
@@ -132,11 +144,11 @@ pub(super) fn cause_of_unread(id: BatchId, error: &serde_json::Error) -> String 
 /// Fails if a line cannot be parsed, or if the lines cannot follow each other.
 #[doc(hidden)]
 pub fn reread(lines: &[&[u8]]) -> Result<(Record, Vec<Vec<u8>>), String> {
-    let read = lines.iter().map(|line| serde_json::from_slice(line));
+    let read = lines.iter().map(|line| Line::from_bytes(line));
     let read: Vec<Line> = read
         .collect::<Result<_, _>>()
         .map_err(|error| error.to_string())?;
-    let written = read.iter().map(serde_json::to_vec);
+    let written = read.iter().map(Line::to_bytes);
     let written = written.collect::<Result<_, _>>();
     let written = written.map_err(|error| error.to_string())?;
     Ok((replay(Uuid::nil(), read)?, written))

@@ -167,19 +167,21 @@ impl State {
         }
     }
 
-    /// Handles a version that exists while nothing else is known about it. It discards an earlier report that it was
-    /// absent, and looks the version up again.
-    pub(super) fn glimpsed(
+    /// Looks a version up again, without an end, whose catalog did not answer, or of which nothing else is known than
+    /// that it `is_there`. That discards an earlier report that it was absent.
+    pub(super) fn probe_again(
         &mut self,
         entry: usize,
         check: RollbackProbe,
+        is_there: bool,
         effects: &mut Vec<Effect>,
     ) {
-        self.is_there(entry, check);
-        let missed = false;
-        self.progress[entry] = EntryState::Probing(RollbackProbe { missed, ..check });
-        let again = true;
-        effects.push(Effect::Find { entry, again });
+        if is_there {
+            self.is_there(entry, check);
+            let missed = false;
+            self.progress[entry] = EntryState::Probing(RollbackProbe { missed, ..check });
+        }
+        effects.push(Effect::Find { entry, again: true });
     }
 
     /// The final state of an entry that is not there; `None` if one lookup is not enough, because a catalog may answer

@@ -1,4 +1,4 @@
-//! Lists the governed fields of requests' bodies (`id`, `new_namespace_id` …), and refuses names that resemble one.
+//! Recognizes the names of the fields that `request.rs` interprets, and refuses names that resemble one.
 
 use crate::error::Error;
 use crate::protocol::json::{Member, brief};

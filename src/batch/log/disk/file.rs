@@ -1,4 +1,5 @@
-//! Creates, checks, opens and shrinks the log's file. It gets its name only once it is a complete log, so that a crash during its creation leaves none.
+//! Creates, checks and opens the log's file. It gets its name only once it is a complete log, so that a crash during its
+//! creation leaves none.
 
 use std::cell::Cell;
 use std::fs::{self, File};

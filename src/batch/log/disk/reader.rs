@@ -20,7 +20,7 @@ pub(super) fn find(database: &Database, id: BatchId) -> Result<Option<Record>, S
     let lines = table.range(of_batch).map_err(|error| error.to_string())?;
     for line in lines {
         let (_, value) = line.map_err(|error| error.to_string())?;
-        let line = serde_json::from_slice(value.value());
+        let line = Line::from_bytes(value.value());
         batch.push(line.map_err(|error| cause_of_unread(id, &error))?);
     }
     if batch.is_empty() {
@@ -72,7 +72,7 @@ fn read(
         {
             page.push(replay(before, batch.drain(..))?);
         }
-        let line = serde_json::from_slice(value.value());
+        let line = Line::from_bytes(value.value());
         batch.push(line.map_err(|error| cause_of_unread(id, &error))?);
         if page.len() == PAGE {
             let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));

@@ -174,7 +174,7 @@ fn append(
     if matches!(line, Line::Verdict(_)) {
         for earlier in lines.range((id, 0)..=(id, u32::MAX))? {
             let (_, earlier) = earlier?;
-            if let Ok(Line::Verdict(verdict)) = serde_json::from_slice(earlier.value()) {
+            if let Ok(Line::Verdict(verdict)) = Line::from_bytes(earlier.value()) {
                 return Ok(Some(verdict.decision()));
             }
         }
@@ -182,7 +182,7 @@ fn append(
     let last = lines.range((id, 0)..=(id, u32::MAX))?.next_back();
     let (number, over) = match last.transpose()? {
         Some((key, last)) => {
-            let ended = || matches!(serde_json::from_slice(last.value()), Ok(Line::End(_)));
+            let ended = || matches!(Line::from_bytes(last.value()), Ok(Line::End(_)));
             (key.value().1 + 1, matches!(line, Line::Note(..)) && ended())
         }
         None => (0, matches!(line, Line::Note(..))),
@@ -190,7 +190,9 @@ fn append(
     if over {
         return Ok(None);
     }
-    let bytes = serde_json::to_vec(line).map_err(|error| redb::Error::Io(error.into()))?;
+    let bytes = line
+        .to_bytes()
+        .map_err(|error| redb::Error::Io(error.into()))?;
     lines.insert((id, number), bytes.as_slice())?;
     if let Line::End(at) = line {
         ended.insert((*at, id), ())?;

@@ -106,7 +106,7 @@ impl RawBatch {
         let mut lines = Vec::with_capacity(3 + self.settled.len());
         let before = std::iter::once(self.intent).chain(self.resolutions);
         for line in before.chain(self.body).chain(self.settled) {
-            let line = serde_json::from_slice(&line);
+            let line = Line::from_bytes(&line);
             lines.push(line.map_err(|error| cause_of_unread(self.id, &error))?);
         }
         lines.extend(self.ended.map(|at| Line::End(at.unsigned_abs())));

@@ -351,7 +351,7 @@ impl Columns {
         };
         let line = match &write.what {
             WriteKind::Line(line) if has_line => {
-                Some(serde_json::to_vec(line).map_err(|error| error.to_string())?)
+                Some(line.to_bytes().map_err(|error| error.to_string())?)
             }
             _ => None,
         };
