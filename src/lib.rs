@@ -59,12 +59,12 @@
 //! | one operation: its path, whether it reads or writes, its lock | `protocol/operation/table.rs` |
 //! | a rule for tokens, and which claims become context | `auth/token/policy.rs`; how a claim is read, `auth/token/claims.rs`; the tolerance for clocks (`leeway`), `config/auth.rs` |
 //! | a signature algorithm | which exist and which is the default, `config/auth.rs`; which fit a key, `auth/token/jwk.rs`; how one is verified, `auth/token/provider.rs` |
-//! | issuers' keys: when they are fetched | `auth/keys/pace.rs`; what stays in use if that fails, `auth/keys/issuer.rs` |
+//! | issuers' keys: when they are fetched | `auth/keys/pace.rs`; who waits for it, and what stays in use if it fails, `auth/keys/issuer.rs` |
 //! | context: its limits, which source wins, which keys only a claim may set | `protocol/context.rs`; headers that look like context (`x_ns_ctx_team`), `backend/rest/headers.rs` |
 //! | which mount or access rule covers a name (the longest prefix) | `protocol/prefixes.rs` |
-//! | who may do what | what a rule grants, `auth/access.rs`; which permission an operation needs, `layer/authorize.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
+//! | who may do what | what a rule grants, `auth/access.rs`; when a scope or a claim's value fits a rule, `protocol/principal.rs`; which permission an operation needs, `layer/authorize.rs`; where the path does not tell, `gateway/catalog_scope.rs` |
 //! | the size or speed of request bodies | `gateway/request_body.rs` |
-//! | identifiers in bodies, from and to the catalog's spelling | requests `protocol/rewrite/request.rs`; responses `protocol/rewrite/response.rs`, in the fields that a column of `protocol/operation/table.rs` names |
+//! | identifiers in bodies, from and to the catalog's spelling | requests `protocol/rewrite/request.rs`; responses: how a value is rewritten, `protocol/rewrite/response.rs`, and in which fields, a column of `protocol/operation/table.rs` |
 //! | whether a listing may lack the names of a catalog | `gateway/listing/page.rs`; how one catalog is read, `gateway/listing/read_catalog.rs` |
 //! | which requests are sent to a catalog again | `backend/rest/dispatch.rs`; after which answers, `backend/endpoints/verdict.rs`; how often and after which wait, `backend/endpoints/retry_budget.rs` |
 //! | headers towards catalogs and clients | removed: `backend/rest/headers.rs`; added: `backend/rest/injected.rs` |
