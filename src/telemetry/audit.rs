@@ -6,6 +6,7 @@
 
 mod output;
 mod record;
+mod told;
 mod waiting;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ use crate::request::{CompletionObserver, RequestRecord};
 use output::{Health, Output};
 use record::Event;
 pub use record::{AuditRecord, BatchFacts, Who};
+use told::Told;
 use waiting::Waiting;
 
 /// The longest time that an acknowledgement waits for its line.
@@ -44,6 +46,8 @@ struct Shared {
     health: Arc<Health>,
     metrics: metrics::Audit,
     waiting: Arc<Waiting>,
+    /// The lines about batches that the file had when it was opened.
+    told: Told,
 }
 
 impl Audit {
@@ -57,6 +61,7 @@ impl Audit {
             AuditTarget::Stderr => None,
             AuditTarget::File(path) => Some(&**path),
         };
+        let told = path.map(Told::read).unwrap_or_default();
         let output = Output::open(path, Arc::clone(&health));
         let output = output.map_err(|error| unopened(path, &error))?;
         let waiting = Arc::new(Waiting::default());
@@ -68,6 +73,7 @@ impl Audit {
             health,
             metrics,
             waiting,
+            told,
         })))
     }
 
@@ -94,6 +100,15 @@ impl Audit {
     /// The number of lines that were lost.
     pub fn lost(&self) -> u64 {
         self.0.metrics.all_lost()
+    }
+
+    /// The lines about a batch that the file had when the gateway started: its decision, and the end of its rollback.
+    pub fn had(&self, transaction: &str) -> (bool, bool) {
+        let told = &self.0.told;
+        (
+            told.is_decided(transaction),
+            told.is_rolled_back(transaction),
+        )
     }
 
     /// Opens the file again by its name, after another program has renamed it.
