@@ -14,15 +14,16 @@ use crate::error::denied_by::DeniedBy;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Kind;
 use crate::request::RequestRecord;
-use crate::request::change::TableChange;
 use crate::telemetry::writer::Kept;
 use crate::telemetry::{Record, rfc3339};
 
 mod brief;
 mod escaped;
+mod tables;
 mod who;
 
-use brief::{BriefTables, NAME, brief};
+use brief::{NAME, brief};
+use tables::Tables;
 pub use who::{BatchFacts, Who};
 
 /// The version of the fields. A field that is added does not change it.
@@ -141,14 +142,6 @@ struct Operator {
     trigger: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<String>,
-}
-
-/// The tables of a line.
-enum Tables {
-    None,
-    One(Identifier),
-    Listed(Arc<[TableChange]>),
-    Brief(BriefTables),
 }
 
 impl AuditRecord {
@@ -387,63 +380,6 @@ impl Record for AuditRecord {
 fn is_tried(exchange: &RequestRecord) -> bool {
     let is_sent = exchange.backend().is_some() || exchange.passed_on_to().is_some();
     is_sent || exchange.transaction().is_some()
-}
-
-impl Tables {
-    /// Returns the tables of a request: those that it changes, or the one in its path.
-    fn of(exchange: &RequestRecord, path: Option<&Identifier>, is_brief: bool) -> Self {
-        match (exchange.shared_changes(), path) {
-            (Some(changes), _) if is_brief => Self::Brief(BriefTables::of(changes)),
-            (Some(changes), _) => Self::Listed(Arc::clone(changes)),
-            (None, Some(path)) if is_brief => Self::Brief(BriefTables::one(path)),
-            (None, Some(path)) => Self::One(path.clone()),
-            (None, None) => Self::None,
-        }
-    }
-
-    /// The number of tables that are not named; `None` if all are.
-    fn omitted(&self) -> Option<usize> {
-        match self {
-            Self::Brief(tables) => Some(tables.omitted).filter(|omitted| *omitted > 0),
-            _ => None,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::One(table) => text_bytes(table),
-            Self::Listed(tables) => tables.iter().map(change_bytes).sum(),
-            Self::Brief(tables) => tables.bytes(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::None)
-    }
-}
-
-impl Serialize for Tables {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::None => to.collect_seq([(); 0]),
-            Self::One(table) => to.collect_seq([TableChange::of(table.clone())]),
-            Self::Listed(tables) => to.collect_seq(tables.iter()),
-            Self::Brief(tables) => to.collect_seq(&tables.named),
-        }
-    }
-}
-
-fn change_bytes(change: &TableChange) -> usize {
-    let new_name = change.new_name.as_ref().map_or(0, text_bytes);
-    let branch = change.branch.as_ref().map_or(0, String::len);
-    let ranges = size_of_val(&*change.deleted);
-    size_of_val(change) + text_bytes(&change.table) + new_name + branch + ranges
-}
-
-/// Returns the bytes of a name as it is spelled.
-fn text_bytes(name: &Identifier) -> usize {
-    name.names().map(|name| name.len() + 1).sum()
 }
 
 fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {

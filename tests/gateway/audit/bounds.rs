@@ -1,8 +1,9 @@
-//! The bounds: a refused caller costs a small line, and an audit log that nobody reads is reported.
+//! The bounds: a refused caller costs a small line, an audit log that nobody reads is reported, and no line is repeated.
 
 use serde_json::{Value, json};
 
-use super::{INSERT, line_of, path, setup, world};
+use super::lines::hazard;
+use super::{INSERT, line_of, matching, path, setup, world};
 use crate::batches::{BATCH, pair};
 use crate::catalog::faults::Fault;
 use crate::client::{Client, full};
@@ -94,4 +95,24 @@ async fn a_reader_that_is_stuck_is_reported_while_changes_are_refused() {
     let expected = "changes are refused: the audit log cannot be written: ";
     assert!(headline.starts_with(expected), "{headline}");
     assert_eq!(status["findings"][0]["alert"], "NsgateAuditUnwritable");
+}
+
+#[tokio::test]
+async fn a_decision_that_has_its_line_is_not_written_again_at_each_restart() {
+    let mut world = world("").await;
+    let id = hazard(&world).await;
+    matching(&world, "outcome", "aborted", 1).await;
+    for restart in ["first", "second"] {
+        world.kill();
+        world.restart().await;
+        // A later line shows that all before it are written.
+        let client = world.client().header("x-request-id", restart);
+        client
+            .post_rows("/v1/table/east%24t1/insert", full("rows"))
+            .await;
+        line_of(&world, restart).await;
+    }
+    let decided = matching(&world, "transaction", &id, 1).await;
+    let decided = decided.iter().filter(|line| line["event"] == "batch");
+    assert_eq!(decided.count(), 1);
 }

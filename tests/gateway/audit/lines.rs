@@ -319,7 +319,7 @@ async fn gone(world: &World) {
 }
 
 /// Leaves a batch with a hazard, and returns its id.
-async fn hazard(world: &World) -> String {
+pub(super) async fn hazard(world: &World) -> String {
     leave_hazard(world).await;
     let found = async {
         loop {
@@ -332,26 +332,6 @@ async fn hazard(world: &World) -> String {
         }
     };
     tokio::time::timeout(crate::PATIENCE, found).await.unwrap()
-}
-
-#[tokio::test]
-async fn a_decision_that_has_its_line_is_not_written_again_at_each_restart() {
-    let mut world = world("").await;
-    let id = hazard(&world).await;
-    matching(&world, "outcome", "aborted", 1).await;
-    for restart in ["first", "second"] {
-        world.kill();
-        world.restart().await;
-        // A later line shows that all before it are written.
-        let client = world.client().header("x-request-id", restart);
-        client
-            .post_rows("/v1/table/east%24t1/insert", full("rows"))
-            .await;
-        line_of(&world, restart).await;
-    }
-    let decided = matching(&world, "transaction", &id, 1).await;
-    let decided = decided.iter().filter(|line| line["event"] == "batch");
-    assert_eq!(decided.count(), 1);
 }
 
 #[tokio::test]
