@@ -342,6 +342,7 @@ impl From<&Error> for step::Refusal {
         Self {
             status: error.status().as_u16(),
             retry_after: error.retry_after().unwrap_or(RetryAfter::SOON),
+            is_of_catalog: error.is_of_catalog(),
             ..Self::new(error.code(), error.message())
         }
     }
@@ -352,6 +353,11 @@ impl step::Refusal {
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
+        let error = if self.is_of_catalog {
+            error.of_catalog()
+        } else {
+            error
+        };
         match status {
             http::StatusCode::SERVICE_UNAVAILABLE => error.with_retry_after(self.retry_after),
             _ => error,

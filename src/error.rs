@@ -38,6 +38,7 @@ struct Parts {
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<BoxError>,
     is_logged: bool,
+    is_of_catalog: bool,
 }
 
 impl Error {
@@ -56,6 +57,7 @@ impl Error {
             headers: Vec::new(),
             cause: None,
             is_logged: false,
+            is_of_catalog: false,
         }))
     }
 
@@ -143,6 +145,19 @@ impl Error {
     #[must_use]
     pub fn is_logged(&self) -> bool {
         self.0.is_logged
+    }
+
+    /// Marks an error with the words of a catalog, which may name tables: a catalog refused or failed, not the gateway.
+    #[must_use]
+    pub fn of_catalog(mut self) -> Self {
+        self.0.is_of_catalog = true;
+        self
+    }
+
+    /// True if it has the words of a catalog.
+    #[must_use]
+    pub fn is_of_catalog(&self) -> bool {
+        self.0.is_of_catalog
     }
 
     /// Sets `Retry-After`.

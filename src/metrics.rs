@@ -53,6 +53,7 @@ pub struct Metrics {
     requests: Arc<Requests>,
     auth: Auth,
     batch: Batch,
+    audit: Audit,
     tls_failures: TlsFailures,
     upstream: Upstream,
     /// The handles by name: a backend keeps its counters when the configuration is read again.
@@ -105,6 +106,7 @@ impl Metrics {
             requests: Arc::new(Requests::new(&families)),
             auth: Auth::new(&families),
             batch: Batch::new(&families),
+            audit: Audit::new(&families),
             tls_failures: TlsFailures::new(&families.tls_failures),
             upstream: Upstream::new(&families.upstream_duration, by),
             backends: Mutex::default(),
@@ -130,7 +132,7 @@ impl Metrics {
 
     /// Returns the handle for the audit log.
     pub fn audit(&self) -> Audit {
-        Audit::new(&self.families)
+        self.audit.clone()
     }
 
     /// Returns the handle for the coordinator of batches.
@@ -285,6 +287,7 @@ impl Metrics {
         self.gather_requests();
         self.upstream.gather();
         self.auth.refresh();
+        self.audit.gather();
         self.families.runtime.refresh();
         let families = self.registry.gather();
         match format {

@@ -68,6 +68,8 @@ pub struct RequestRecord {
     cause: OnceLock<Box<str>>,
     /// The rule that denied it.
     rule: OnceLock<Box<DeniedBy>>,
+    /// True if a catalog's words refused it.
+    refused_by_catalog: AtomicBool,
     /// The status of the catalog's answer to a change; 0 until there is one.
     settled: AtomicU16,
     /// True if it has joined a batch that an earlier request began.
@@ -116,6 +118,7 @@ impl RequestRecord {
             failure: OnceLock::new(),
             cause: OnceLock::new(),
             rule: OnceLock::new(),
+            refused_by_catalog: AtomicBool::new(false),
             settled: AtomicU16::new(0),
             repeats: AtomicBool::new(false),
             audited: AtomicBool::new(false),

@@ -43,6 +43,8 @@ pub struct Parts {
     pub access_log: Option<AccessLog>,
     /// The audit log; `None` if there is none.
     pub audit: Option<Audit>,
+    /// True if the log may name tables.
+    pub log_names: bool,
     /// True if changes need the audit log.
     pub audit_required: bool,
     /// The receiver of each request's spans; `None` if there is none.
@@ -80,7 +82,7 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         // Outside of `rescue`, so that responses which the gateway itself makes are counted like any other.
         .layer(metrics)
         // Every layer further in may fail; no layer further out can.
-        .layer(RescueLayer)
+        .layer(RescueLayer::new(parts.log_names))
         // Before any work is done for a request beyond the limit.
         .layer(parts.limits)
         // Before authentication: a caller without a token learns which routes exist, and nothing else.

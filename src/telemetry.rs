@@ -28,13 +28,14 @@ pub use writer::Record;
 use writer::{Queue, Sink};
 
 use crate::config::{LogFormat, Telemetry};
+use crate::util::unprintable::{escape_json, is_unprintable};
 
 /// The time that a line may wait for others to be written with: waking the writer for each costs more than the line.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// The log. Cheap to clone.
 #[derive(Clone)]
-pub struct Log(Queue);
+pub struct Log(Queue, LogFormat);
 
 /// An output whose failures cannot be reported anywhere.
 struct Output<W> {
@@ -96,7 +97,10 @@ pub fn past_log(format: LogFormat, level: Level, message: &str) -> String {
 impl Log {
     /// Creates a log that writes to `sink` from a thread of its own.
     pub fn to(sink: impl io::Write + Send + 'static, format: LogFormat) -> Self {
-        Self(Queue::to("log", Output { to: sink, format }, format))
+        Self(
+            Queue::to("log", Output { to: sink, format }, format),
+            format,
+        )
     }
 
     /// Queues a line, its end included.
@@ -140,7 +144,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 /// Takes a record in one piece and makes it one line. A client that has chosen a part of it, such as a table's name,
-/// cannot end it and write the next.
+/// cannot end it and write the next, nor command the terminal that shows it.
 impl io::Write for Log {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let mut line = record.to_vec();
@@ -148,13 +152,31 @@ impl io::Write for Log {
         for end in inside.filter(|byte| matches!(byte, b'\n' | b'\r')) {
             *end = b' ';
         }
-        self.line(line);
+        self.line(seen(line, self.1));
         Ok(record.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Returns a line in which each character that is not seen is escaped, but for its end.
+fn seen(line: Vec<u8>, format: LogFormat) -> Vec<u8> {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
+    if line.iter().all(is_plain) {
+        return line;
+    }
+    let text = String::from_utf8_lossy(&line);
+    let mut seen = String::with_capacity(text.len());
+    for character in text.chars() {
+        match format {
+            _ if character == '\n' || !is_unprintable(character) => seen.push(character),
+            LogFormat::Json => escape_json(character, &mut seen),
+            LogFormat::Text => seen.extend(character.escape_default()),
+        }
+    }
+    seen.into_bytes()
 }
 
 /// Returns the line that reports lost lines.
@@ -202,6 +224,21 @@ mod tests {
             .sum::<usize>();
         assert!(lost > 0);
         assert_eq!(lines + lost, SENT);
+    }
+
+    #[test]
+    fn what_is_not_seen_is_escaped_in_either_form_of_the_log() {
+        let line = "{\"a\":\"x\u{202e}y\u{9b}z\u{2028}\u{e0041}é\"}\n";
+        let json = seen(line.as_bytes().to_vec(), LogFormat::Json);
+        let json = String::from_utf8(json).unwrap();
+        assert_eq!(
+            json,
+            "{\"a\":\"x\\u202ey\\u009bz\\u2028\\udb40\\udc41é\"}\n"
+        );
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["a"], "x\u{202e}y\u{9b}z\u{2028}\u{e0041}é");
+        let text = seen("x\u{202e}y\n".as_bytes().to_vec(), LogFormat::Text);
+        assert_eq!(text, b"x\\u{202e}y\n");
     }
 
     #[test]

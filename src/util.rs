@@ -5,5 +5,6 @@ pub(crate) mod dice;
 pub(crate) mod single_flight;
 pub(crate) mod sleep;
 pub(crate) mod stable_hash;
+pub mod unprintable;
 pub(crate) mod wakers;
 pub mod worker;

@@ -12,6 +12,7 @@ use crate::batch::{ResolveError, Resolver};
 use crate::body::Body;
 use crate::error::code::Code;
 use crate::telemetry::audit::AuditRecord;
+use crate::util::unprintable::is_unprintable;
 
 /// The longest body, in bytes. This and the limit of its texts bound what is kept in the log.
 const MAX_BODY: usize = 16 << 10;
@@ -116,9 +117,9 @@ async fn read(request: Request<Body>) -> Result<ResolveRequest, Problem> {
         if text.len() > MAX_TEXT {
             return Err(bad(format!("`{name}` is longer than {MAX_TEXT} bytes")));
         }
-        if text.chars().any(char::is_control) {
+        if text.chars().any(is_unprintable) {
             return Err(bad(format!(
-                "`{name}` has control characters in it; write one line"
+                "`{name}` has characters in it that are not seen, such as a line break; write one line"
             )));
         }
     }

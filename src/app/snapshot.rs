@@ -129,6 +129,7 @@ impl Snapshot {
                 .access_log
                 .then(|| AccessLog::new(lasting.log.clone(), config.telemetry.log_names)),
             audit: lasting.audit.clone(),
+            log_names: config.telemetry.log_names,
             audit_required: config.telemetry.audit_required,
             limits: lasting.in_flight.clone(),
             health: health(lasting, &config, &keys),

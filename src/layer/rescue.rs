@@ -29,13 +29,28 @@ use crate::request::RequestRecord;
 /// The longest path in `instance`, in bytes; a longer one is cut.
 const MAX_INSTANCE: usize = 1024;
 
+/// The words of the log in the place of a catalog's.
+const UNTOLD: &str = "the catalog's text is not logged: `telemetry.log_names` is false";
+
 /// Makes [`Rescue`].
 #[derive(Clone, Copy, Debug)]
-pub struct RescueLayer;
+pub struct RescueLayer {
+    has_names: bool,
+}
+
+impl RescueLayer {
+    /// Creates the layer; with `has_names`, the log has the words of catalogs, which may name tables.
+    pub fn new(has_names: bool) -> Self {
+        Self { has_names }
+    }
+}
 
 /// The service. It never fails.
 #[derive(Clone)]
-pub struct Rescue<S>(S);
+pub struct Rescue<S> {
+    inner: S,
+    has_names: bool,
+}
 
 pin_project! {
     /// The future of a response; it never fails.
@@ -45,6 +60,7 @@ pin_project! {
         // The part of the URI from which an error shows the path.
         path: Option<PathAndQuery>,
         exchange: Arc<RequestRecord>,
+        has_names: bool,
     }
 }
 
@@ -77,7 +93,10 @@ impl<S> Layer<S> for RescueLayer {
     type Service = Rescue<S>;
 
     fn layer(&self, inner: S) -> Rescue<S> {
-        Rescue(inner)
+        Rescue {
+            inner,
+            has_names: self.has_names,
+        }
     }
 }
 
@@ -99,7 +118,7 @@ where
         let asked = request.borrow_mut();
         let path = asked.uri().path_and_query().cloned();
         let exchange = Arc::clone(RequestRecord::of(asked));
-        let inner = match catch_unwind(AssertUnwindSafe(|| self.0.call(request))) {
+        let inner = match catch_unwind(AssertUnwindSafe(|| self.inner.call(request))) {
             Ok(future) => Call::Future { future },
             Err(panic) => Call::Panicked {
                 error: Some(panicked(panic.as_ref())),
@@ -109,6 +128,7 @@ where
             inner,
             path,
             exchange,
+            has_names: self.has_names,
         }
     }
 }
@@ -155,7 +175,10 @@ where
             let cause = format!("{}{colon}{more}", error.message());
             this.exchange.explained(cause);
         }
-        report(&error, this.exchange);
+        if error.is_of_catalog() {
+            this.exchange.refused_by_catalog();
+        }
+        report(&error, this.exchange, *this.has_names);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);
         Poll::Ready(Ok(respond(&error, path)))
     }
@@ -195,18 +218,20 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 /// Logs an error, with the cause that the caller is not told. One that the log has already is shown at level debug, as
 /// are refusals because of a limit: there can be thousands in a second. The access log has each, and the status page's
 /// findings, which the log has, too, say who fills the limit.
-fn report(error: &Error, exchange: &RequestRecord) {
+fn report(error: &Error, exchange: &RequestRecord, has_names: bool) {
     let id = exchange.id();
     let operation = exchange
         .operation()
         .map_or("", |operation| operation.name());
     let status = error.status().as_u16();
+    let is_told = has_names || !error.is_of_catalog();
+    let message = if is_told { error.message() } else { UNTOLD };
     let is_limit = || error.reason().and_then(Limit::named).is_some();
     if error.status().is_server_error() && !error.is_logged() && !is_limit() {
-        let cause = joined(chain(error).skip(1));
-        tracing::warn!(id, operation, status, cause, "{}", error.message());
+        let cause = joined(chain(error).skip(1).filter(|_| is_told));
+        tracing::warn!(id, operation, status, cause, "{message}");
     } else {
-        tracing::debug!(id, operation, status, "{}", error.message());
+        tracing::debug!(id, operation, status, "{message}");
     }
 }
 
@@ -224,7 +249,7 @@ mod tests {
         let inner =
             service_fn(move |_: Request<Body>| async move { Err::<Response<Body>, _>(fail()) });
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-        let Ok(response) = RescueLayer.layer(inner).oneshot(request).await;
+        let Ok(response) = RescueLayer::new(true).layer(inner).oneshot(request).await;
         let (parts, body) = response.into_parts();
         let body = body.collect_up_to(1 << 20).await.unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();
@@ -312,7 +337,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_before_there_is_a_future_becomes_an_answer_too() {
         let request = Request::builder().uri("/x").body(Body::empty()).unwrap();
-        let Ok(response) = RescueLayer.layer(Hasty).oneshot(request).await;
+        let Ok(response) = RescueLayer::new(true).layer(Hasty).oneshot(request).await;
         assert_eq!(response.status(), 500);
         let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();

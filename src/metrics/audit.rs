@@ -1,5 +1,7 @@
 //! The counters of the audit log.
 
+use std::sync::{Arc, OnceLock};
+
 use prometheus::{IntCounter, IntGauge};
 
 use super::families::Families;
@@ -9,13 +11,18 @@ use super::families::Families;
 pub struct Audit {
     lost: IntCounter,
     writable: IntGauge,
+    /// The question whether lines can be written; empty without an audit log.
+    watched: Arc<OnceLock<Question>>,
 }
+
+type Question = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Audit {
     pub(super) fn new(families: &Families) -> Self {
         Self {
             lost: families.audit_lost.clone(),
             writable: families.audit_writable.clone(),
+            watched: Arc::default(),
         }
     }
 
@@ -29,8 +36,14 @@ impl Audit {
         self.lost.get()
     }
 
-    /// Sets whether lines can be written.
-    pub fn is_writable(&self, is_writable: bool) {
-        self.writable.set(is_writable.into());
+    /// Has the gauge ask, whenever it is read, whether lines can be written. A write that does not return cannot say so.
+    pub fn watch(&self, is_writable: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.watched.set(Box::new(is_writable));
+    }
+
+    pub(super) fn gather(&self) {
+        if let Some(is_writable) = self.watched.get() {
+            self.writable.set(is_writable().into());
+        }
     }
 }

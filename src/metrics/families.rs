@@ -263,7 +263,7 @@ impl Families {
             ),
             audit_writable: new.gauge(
                 "nsgate_audit_writable",
-                "0 if the audit log could not be written the last time, else 1.",
+                "0 if the audit log cannot be written: the last write failed, the running one does not return, or too many lines wait; else 1.",
             ),
             limits: new.gauges(
                 "nsgate_limit",

@@ -24,6 +24,16 @@ impl RequestRecord {
         }
     }
 
+    /// Notes that the words of the refusal are a catalog's, not the gateway's.
+    pub fn refused_by_catalog(&self) {
+        self.refused_by_catalog.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the words of the refusal are a catalog's.
+    pub fn is_refused_by_catalog(&self) -> bool {
+        self.refused_by_catalog.load(Ordering::Relaxed)
+    }
+
     /// Notes the status of the catalog's answer to a change. Its client may be gone.
     pub fn settled(&self, status: StatusCode) {
         self.settled.store(status.as_u16(), Ordering::Relaxed);

@@ -6,10 +6,11 @@
 
 mod output;
 mod record;
+mod told;
+mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -28,14 +29,9 @@ use crate::request::{CompletionObserver, RequestRecord};
 use output::{Health, Output};
 use record::Event;
 pub use record::{AuditRecord, BatchFacts, Who};
+use told::Told;
+use waiting::Waiting;
 
-/// The most tables in the lines that wait; further lines are lost. A batch may have 1,000 of them and more.
-const MOST_TABLES: usize = 65_536;
-/// The number at which no further refusals wait: clients that are refused must not keep changes out of the log.
-const MOST_REFUSED: usize = 2048;
-/// The number at which an audit log that is required counts as not writable. The lines of the changes that run still
-/// have room.
-const CROWDED: usize = 4096;
 /// The longest time that an acknowledgement waits for its line.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -49,17 +45,9 @@ struct Shared {
     target: String,
     health: Arc<Health>,
     metrics: metrics::Audit,
-    /// The tables in the lines that wait.
-    waiting: Arc<AtomicUsize>,
-}
-
-/// The room that a line takes among those that wait.
-struct Place(Arc<AtomicUsize>, usize);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::Relaxed);
-    }
+    waiting: Arc<Waiting>,
+    /// The lines about batches that the file had when it was opened.
+    told: Told,
 }
 
 impl Audit {
@@ -73,15 +61,19 @@ impl Audit {
             AuditTarget::Stderr => None,
             AuditTarget::File(path) => Some(&**path),
         };
-        let output = Output::open(path, Arc::clone(&health), metrics.clone());
+        let told = path.map(Told::read).unwrap_or_default();
+        let output = Output::open(path, Arc::clone(&health));
         let output = output.map_err(|error| unopened(path, &error))?;
-        metrics.is_writable(true);
+        let waiting = Arc::new(Waiting::default());
+        let (writer, lines) = (Arc::clone(&health), Arc::clone(&waiting));
+        metrics.watch(move || writer.is_writable() && !lines.is_crowded());
         Ok(Self(Arc::new(Shared {
             target: output.target(),
             queue: Queue::to("audit", output, LogFormat::Json),
             health,
             metrics,
-            waiting: Arc::default(),
+            waiting,
+            told,
         })))
     }
 
@@ -90,19 +82,33 @@ impl Audit {
         self.0.target.clone()
     }
 
-    /// True if lines can be written.
+    /// True if lines can be written: the last write succeeded, the running one has not taken long, and not too many
+    /// lines wait.
     pub fn is_writable(&self) -> bool {
-        self.0.health.is_writable()
+        self.0.health.is_writable() && !self.0.waiting.is_crowded()
     }
 
-    /// The error of the last write; `None` if it succeeded.
+    /// The reason why lines cannot be written; `None` if they can.
     pub fn error(&self) -> Option<String> {
-        self.0.health.error()
+        if self.is_writable() {
+            return None;
+        }
+        let error = self.0.health.error();
+        Some(error.unwrap_or_else(|| "its reader or its disk is too slow, or stuck".to_owned()))
     }
 
     /// The number of lines that were lost.
     pub fn lost(&self) -> u64 {
         self.0.metrics.all_lost()
+    }
+
+    /// The lines about a batch that the file had when the gateway started: its decision, and the end of its rollback.
+    pub fn had(&self, transaction: &str) -> (bool, bool) {
+        let told = &self.0.told;
+        (
+            told.is_decided(transaction),
+            told.is_rolled_back(transaction),
+        )
     }
 
     /// Opens the file again by its name, after another program has renamed it.
@@ -119,19 +125,13 @@ impl Audit {
     /// Queues a record, or counts it as lost.
     pub fn write(&self, mut record: AuditRecord) {
         let shared = &*self.0;
-        let tables = record.weight();
-        let most = if record.is_refusal() {
-            MOST_REFUSED
-        } else {
-            MOST_TABLES
-        };
-        let before = shared.waiting.fetch_add(tables, Ordering::Relaxed);
-        record.takes(Place(Arc::clone(&shared.waiting), tables));
-        // One that is longer than all of the room still has its line, if no other waits.
-        if before > 0 && before + tables > most {
+        let Some(place) = shared.waiting.place(record.is_refusal(), record.bytes()) else {
             shared.queue.lose();
             shared.metrics.lost();
-        } else if !shared.queue.record(Box::new(record)) {
+            return;
+        };
+        record.takes(place);
+        if !shared.queue.record(Box::new(record)) {
             shared.metrics.lost();
         }
     }
@@ -139,10 +139,9 @@ impl Audit {
     /// Checks that lines can be written, before a change is sent.
     ///
     /// # Errors
-    /// 503, code 17: they cannot, or the writer waits for a reader.
+    /// 503, code 17: they cannot, the writer waits for a reader, or too many lines wait.
     pub fn check(&self) -> Result<(), Error> {
-        let waiting = self.0.waiting.load(Ordering::Relaxed);
-        if self.0.health.is_writable() && waiting < CROWDED {
+        if self.is_writable() {
             return Ok(());
         }
         let message = "the audit log cannot be written, and `telemetry.audit_required` is true: no change is made until it can";
@@ -202,6 +201,7 @@ fn event_of(exchange: &RequestRecord) -> Option<Event> {
         return None;
     }
     let is_denied = matches!(code, Some(Code::Unauthenticated | Code::PermissionDenied));
+    let is_denied = is_denied && !exchange.is_refused_by_catalog();
     if is_denied {
         Some(Event::Refusal)
     } else {

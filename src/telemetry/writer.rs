@@ -31,7 +31,20 @@ pub trait Record: Send {
     fn written(&mut self) -> Option<oneshot::Sender<()>> {
         None
     }
+
+    /// Returns what is kept until the line, of this length in bytes, is written; `None` if nothing is.
+    fn kept(&mut self, _line: usize) -> Option<Kept> {
+        None
+    }
+
+    /// True if the lines of other records are written before it while lines cannot be written.
+    fn gives_way(&self) -> bool {
+        false
+    }
 }
+
+/// A value that is dropped when its line is written.
+pub(super) type Kept = Box<dyn Send>;
 
 /// The end to which lines go.
 pub(super) trait Sink: Send + 'static {
@@ -63,10 +76,22 @@ enum Entry {
 /// The lines that are about to be written.
 #[derive(Default)]
 struct Chunk {
+    lines: Lines,
+    /// The lines that give way to these.
+    later: Lines,
+    flushed: Option<SyncSender<()>>,
+    /// True if the last write left some: more of those that give way are taken off the queue then, to find the others.
+    is_stuck: bool,
+}
+
+/// Lines in the order in which they are written.
+#[derive(Default)]
+struct Lines {
     bytes: Vec<u8>,
     /// The channels to tell, each with the end of its line.
     waiting: Vec<(usize, oneshot::Sender<()>)>,
-    flushed: Option<SyncSender<()>>,
+    /// The values to drop, likewise.
+    kept: Vec<(usize, Kept)>,
 }
 
 impl Queue {
@@ -133,35 +158,61 @@ impl Queue {
 impl Chunk {
     fn add(&mut self, entry: Entry, format: LogFormat) {
         match entry {
-            Entry::Line(line) => self.bytes.extend_from_slice(&line),
-            Entry::Record(mut record) => {
-                record.write(format, &mut self.bytes);
-                let end = self.bytes.len();
-                self.waiting
-                    .extend(record.written().map(|written| (end, written)));
-            }
+            Entry::Line(line) => self.lines.bytes.extend_from_slice(&line),
+            Entry::Record(record) if record.gives_way() => self.later.add(record, format),
+            Entry::Record(record) => self.lines.add(record, format),
             Entry::Flush(done) => self.flushed = Some(done),
             Entry::Wake => {}
         }
     }
 
     fn is_full(&self) -> bool {
-        self.bytes.len() >= CHUNK || self.flushed.is_some()
+        let is_long = |lines: &Lines| lines.bytes.len() >= CHUNK;
+        // What gives way has a bound of its own.
+        is_long(&self.lines) || !self.is_stuck && is_long(&self.later) || self.flushed.is_some()
     }
 
-    /// Removes the first `done` bytes, and tells those that waited for their lines. Others stop waiting: their lines
-    /// are tried again, but nobody knows for how long.
-    fn written(&mut self, done: usize) {
+    fn is_empty(&self) -> bool {
+        self.lines.bytes.is_empty() && self.later.bytes.is_empty()
+    }
+
+    fn write_to(&mut self, sink: &mut impl Sink) {
+        self.lines.write_to(sink);
+        if self.lines.bytes.is_empty() && !self.later.bytes.is_empty() {
+            self.later.write_to(sink);
+        }
+        self.is_stuck = !self.is_empty();
+    }
+}
+
+impl Lines {
+    fn add(&mut self, mut record: Box<dyn Record>, format: LogFormat) {
+        let begin = self.bytes.len();
+        record.write(format, &mut self.bytes);
+        let end = self.bytes.len();
+        let written = record.written();
+        self.waiting.extend(written.map(|written| (end, written)));
+        let kept = record.kept(end - begin);
+        self.kept.extend(kept.map(|kept| (end, kept)));
+    }
+
+    /// Writes what can be written, and tells those that waited for their lines. Others stop waiting: their lines are
+    /// tried again, but nobody knows for how long.
+    fn write_to(&mut self, sink: &mut impl Sink) {
+        let done = sink.write(&self.bytes);
         let first_left = self.waiting.partition_point(|(end, _)| *end <= done);
         for (_, written) in self.waiting.drain(..first_left) {
             let _ = written.send(());
         }
         self.waiting.clear();
-        if done == self.bytes.len() {
-            self.bytes.clear();
-        } else {
-            self.bytes.drain(..done);
-        }
+        self.kept.retain_mut(|(end, _)| {
+            let is_left = *end > done;
+            *end = end.saturating_sub(done);
+            is_left
+        });
+        self.bytes.drain(..done);
+        // One long line must not hold its memory for ever.
+        self.bytes.shrink_to(4 * CHUNK);
     }
 }
 
@@ -169,7 +220,7 @@ fn write(mut sink: impl Sink, format: LogFormat, entries: &Receiver<Entry>, lost
     let mut chunk = Chunk::default();
     let mut behind = false;
     loop {
-        let first = if chunk.bytes.is_empty() {
+        let first = if chunk.is_empty() {
             let Ok(first) = entries.recv() else { return };
             Some(first)
         } else {
@@ -192,15 +243,96 @@ fn write(mut sink: impl Sink, format: LogFormat, entries: &Receiver<Entry>, lost
                 entries.try_recv().ok()
             };
         }
-        behind = chunk.bytes.len() >= CHUNK;
+        behind = chunk.lines.bytes.len() >= CHUNK;
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            chunk.bytes.extend_from_slice(sink.losses(lost).as_bytes());
+            let losses = sink.losses(lost);
+            chunk.lines.bytes.extend_from_slice(losses.as_bytes());
         }
-        let done = sink.write(&chunk.bytes);
-        chunk.written(done);
+        chunk.write_to(&mut sink);
         if let Some(done) = chunk.flushed.take() {
             let _ = done.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// A sink with room for so many bytes.
+    struct Small(Vec<u8>, usize);
+
+    impl Sink for Small {
+        fn linger(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn write(&mut self, lines: &[u8]) -> usize {
+            let whole = if lines.len() <= self.1 {
+                lines.len()
+            } else {
+                0
+            };
+            self.0.extend_from_slice(&lines[..whole]);
+            self.1 -= whole;
+            whole
+        }
+
+        fn losses(&mut self, _: u64) -> String {
+            String::new()
+        }
+    }
+
+    struct Line(&'static str, bool, Arc<AtomicUsize>);
+
+    struct Held(Arc<AtomicUsize>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Record for Line {
+        fn write(&self, _: LogFormat, to: &mut Vec<u8>) {
+            to.extend_from_slice(self.0.as_bytes());
+        }
+
+        fn kept(&mut self, _: usize) -> Option<Kept> {
+            self.2.fetch_add(1, Ordering::Relaxed);
+            Some(Box::new(Held(Arc::clone(&self.2))))
+        }
+
+        fn gives_way(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn a_line_that_gives_way_keeps_no_other_out_and_takes_its_room_until_it_is_written() {
+        let held = Arc::new(AtomicUsize::new(0));
+        let (mut chunk, mut sink) = (Chunk::default(), Small(Vec::new(), 0));
+        let add = |chunk: &mut Chunk, line, gives_way| {
+            let record = Line(line, gives_way, Arc::clone(&held));
+            chunk.add(Entry::Record(Box::new(record)), LogFormat::Json);
+        };
+        add(&mut chunk, "a long refusal\n", true);
+        chunk.write_to(&mut sink);
+        assert_eq!(held.load(Ordering::Relaxed), 1);
+        add(&mut chunk, "change\n", false);
+        // Room for the change, not for the refusal before it.
+        sink.1 = 8;
+        chunk.write_to(&mut sink);
+        assert_eq!(
+            (&*sink.0, held.load(Ordering::Relaxed)),
+            (&b"change\n"[..], 1)
+        );
+        sink.1 = 100;
+        chunk.write_to(&mut sink);
+        assert_eq!(sink.0, b"change\na long refusal\n");
+        assert!(chunk.is_empty() && held.load(Ordering::Relaxed) == 0);
     }
 }

@@ -1,5 +1,6 @@
 //! What the tests of the audit log share; they are in the files of its folder.
 
+mod bounds;
 mod fleet;
 mod lines;
 mod load;

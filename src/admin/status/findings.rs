@@ -169,20 +169,30 @@ fn not_ready(report: &StatusReport) -> Option<Finding> {
 
 fn audit(report: &StatusReport) -> Option<Finding> {
     let audit = report.audit.as_ref().filter(|audit| !audit.is_writable)?;
-    let what = format!("the audit log {} cannot be written", audit.to);
-    let effect = if audit.is_required {
-        "changes are refused with 503"
+    let cause = audit.error.as_deref().unwrap_or("its reader does not read");
+    let (urgency, what) = if audit.is_required {
+        let what = format!("changes are refused: the audit log cannot be written: {cause}");
+        (Urgency::Critical, what)
     } else {
-        "lines wait in memory, and are lost when there are too many"
+        let what =
+            format!("lines of the audit log wait, or are lost: it cannot be written: {cause}");
+        (Urgency::Warning, what)
     };
-    let error = audit.error.as_deref().unwrap_or("its reader does not read");
-    let finding = Finding::new(Urgency::Critical, what).about(&audit.to);
-    let finding = finding.detail(format!("{error}; {effect}, {} lost so far", audit.lost));
+    let (to, lost) = (&audit.to, audit.lost);
+    let remedy = if to == "stderr" {
+        "see to it that standard error is read, or write a file"
+    } else {
+        "make room on its disk, or correct its path; it is tried again each second"
+    };
+    let finding = Finding::new(urgency, what).about(to);
+    let finding = finding.detail(format!(
+        "it is {to}, {lost} lines are lost so far; {remedy}"
+    ));
     let finding = finding.alert("NsgateAuditUnwritable");
-    Some(if audit.to == "stderr" {
+    Some(if to == "stderr" {
         finding
     } else {
-        finding.run(format!("df -h {}", quoted(&audit.to)))
+        finding.run(format!("df -h {}", quoted(to)))
     })
 }
 

@@ -230,7 +230,11 @@ $("config").addEventListener("toggle", async () => {
   }
 });
 
-function state(level, text) {
+// A name may hold characters that are not seen and turn the text around.
+const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`);
+
+function state(level, said) {
+  const text = visible(said);
   $("state").className = level;
   $("state").lastElementChild.textContent = text;
   document.title = `nsgate: ${text}`;

@@ -98,6 +98,8 @@ impl Verdict {
         let refusal = Refusal {
             entry,
             found: answer.and_then(|answer| answer.found),
+            // The log does not say whose words these are.
+            is_of_catalog: true,
             ..Refusal::new(code.unwrap_or(Code::ConcurrentModification), message)
         };
         let status = answer.map_or(refusal.status, |answer| answer.status);

@@ -287,6 +287,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
         );
         return Refusal {
             status: status.as_u16(),
+            is_of_catalog: true,
             ..Refusal::unavailable(message)
         };
     }
@@ -294,6 +295,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     Refusal {
         status: answer.status.as_u16(),
         retry_after: RetryAfter::of(answer.headers.get(RETRY_AFTER)).unwrap_or(RetryAfter::SOON),
+        is_of_catalog: true,
         ..Refusal::new(code.unwrap_or(Code::Internal), error.error)
     }
 }

@@ -198,6 +198,7 @@ fn lacking(backend: &Backend, what: &str, answer: &InternalAnswer) -> Refusal {
     let words = refusal(backend.name(), answer).message;
     let mut refusal = unsupported(backend, what);
     refusal.message = format!("{} ({words})", refusal.message);
+    refusal.is_of_catalog = true;
     refusal
 }
 

@@ -71,6 +71,16 @@ impl AuditedBatch {
         self.audit.write(record);
     }
 
+    /// Takes over a decision from the log. A crash may have come between it and its line.
+    fn decided_before(&mut self, decision: Decision) {
+        let (is_told, is_end_told) = self.audit.had(&self.facts.transaction);
+        if is_told {
+            self.is_rolling_back = decision == Decision::Abort && !is_end_told;
+        } else {
+            self.decided(decision);
+        }
+    }
+
     fn rolled_back(&mut self) {
         if std::mem::take(&mut self.is_rolling_back) {
             self.audit.write(AuditRecord::rolled_back(&self.facts));
@@ -84,11 +94,11 @@ impl BatchRun {
         self.audited = audited;
     }
 
-    /// Sets the lines of a batch from the log, and writes the decision that it had.
+    /// Sets the lines of a batch from the log, and writes the decision that it had, unless the audit log has it.
     pub(super) fn audited_again(&mut self, decision: Option<Decision>) {
         self.audited = AuditedBatch::recovered(&self.coordinator, self.id, &self.intent);
-        if let Some(decision) = decision {
-            self.audit_decision(decision);
+        if let Some((audited, decision)) = self.audited.as_mut().zip(decision) {
+            audited.decided_before(decision);
         }
     }
 

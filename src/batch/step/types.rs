@@ -68,6 +68,8 @@ pub struct Refusal {
     pub found: Option<u64>,
     /// The lock that could not be had, if that is the reason and it is known.
     pub locked: Option<LockedEntry>,
+    /// True if the text is a catalog's own.
+    pub is_of_catalog: bool,
 }
 
 /// An entry whose table is locked.
@@ -90,6 +92,7 @@ impl Refusal {
             retry_after: RetryAfter::SOON,
             found: None,
             locked: None,
+            is_of_catalog: false,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Operation};
 use crate::request::{CompletionObserver, RequestHead, RequestRecord};
 use crate::telemetry::{Log, Record, rfc3339};
+use crate::util::unprintable::is_unprintable;
 
 /// The most bytes that are shown of a name that a client or an issuer has chosen.
 const MAX_SHOWN: usize = 256;
@@ -332,11 +333,11 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// Returns the beginning of a text that a client or an issuer has chosen, without the control characters that JSON
-/// lets pass.
+/// Returns the beginning of a text that a client or an issuer has chosen, without the characters that are not
+/// seen and that JSON lets pass.
 fn shown(text: &str) -> Cow<'_, str> {
     let text = &text[..text.floor_char_boundary(MAX_SHOWN)];
-    let passes = |c: char| c.is_control() && !c.is_ascii_control() || c == '\x7f';
+    let passes = |c: char| c >= '\x7f' && is_unprintable(c);
     if text.contains(passes) {
         Cow::Owned(text.replace(passes, "\u{fffd}"))
     } else {

@@ -2,14 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::AuditRecord;
-use crate::metrics;
 use crate::telemetry::writer::Sink;
 
 /// The time after which a write that has not returned counts as a failure: its reader does not read.
@@ -34,7 +33,6 @@ pub(super) struct Health {
 pub(super) struct Output {
     to: Target,
     health: Arc<Health>,
-    metrics: metrics::Audit,
     /// True if a part of a line was written, and could not be taken back.
     is_torn: bool,
     /// The number of lost lines that are not stated yet.
@@ -78,11 +76,7 @@ impl Health {
 
 impl Output {
     /// Opens a file, or standard error for `None`.
-    pub(super) fn open(
-        path: Option<&Path>,
-        health: Arc<Health>,
-        metrics: metrics::Audit,
-    ) -> io::Result<Self> {
+    pub(super) fn open(path: Option<&Path>, health: Arc<Health>) -> io::Result<Self> {
         let to = match path {
             None => Target::Stderr,
             Some(path) => Target::File(file(path)?, path.to_owned()),
@@ -90,7 +84,6 @@ impl Output {
         Ok(Self {
             to,
             health,
-            metrics,
             is_torn: false,
             lost: 0,
         })
@@ -99,6 +92,24 @@ impl Output {
     /// The file, or `stderr`.
     pub(super) fn target(&self) -> String {
         self.to.shown()
+    }
+
+    /// Opens the file again if it was deleted: lines would go where nobody finds them. One that was renamed stays open
+    /// until the gateway is told.
+    fn find(&mut self) -> io::Result<()> {
+        let Target::File(old, path) = &mut self.to else {
+            return Ok(());
+        };
+        if old.metadata()?.nlink() > 0 {
+            return Ok(());
+        }
+        *old = file(path)?;
+        self.is_torn = false;
+        tracing::warn!(
+            path = %path.display(),
+            "the audit log was deleted while it was open; it was created again, and the lines before are lost. Rename it instead, then send SIGHUP"
+        );
+        Ok(())
     }
 
     fn reopen(&mut self) {
@@ -152,7 +163,6 @@ impl Output {
 
     fn state(&mut self, failure: Option<&io::Error>) {
         let was_failing = self.health.note(failure);
-        self.metrics.is_writable(failure.is_none());
         match failure {
             Some(error) if !was_failing => tracing::error!(
                 path = self.to.shown(), cause = %error,
@@ -191,7 +201,10 @@ impl Sink for Output {
             return 0;
         }
         self.health.writing_since.store(now(), Ordering::Relaxed);
-        let (written, failure) = self.put(lines);
+        let (written, failure) = match self.find() {
+            Ok(()) => self.put(lines),
+            Err(error) => (0, Some(error)),
+        };
         self.health.writing_since.store(0, Ordering::Relaxed);
         self.state(failure.as_ref());
         written

@@ -7,19 +7,23 @@ use http::StatusCode;
 use serde::{Serialize, Serializer};
 use tokio::sync::oneshot;
 
-use super::Place;
+use super::waiting::Place;
 use crate::config::LogFormat;
 use crate::config::reload::Report;
 use crate::error::denied_by::DeniedBy;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Kind;
 use crate::request::RequestRecord;
-use crate::request::change::TableChange;
+use crate::telemetry::writer::Kept;
 use crate::telemetry::{Record, rfc3339};
 
+mod brief;
 mod escaped;
+mod tables;
 mod who;
 
+use brief::{NAME, brief};
+use tables::Tables;
 pub use who::{BatchFacts, Who};
 
 /// The version of the fields. A field that is added does not change it.
@@ -79,8 +83,11 @@ pub struct AuditRecord {
     operation: Option<&'static str>,
     #[serde(skip_serializing_if = "Tables::is_empty")]
     tables: Tables,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "spelled")]
-    namespace: Option<Identifier>,
+    /// The number of tables that the line does not name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted_tables: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transaction: Option<Box<str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -113,6 +120,9 @@ pub struct AuditRecord {
     duration_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
+    /// True if the line is about a request that has changed nothing: it is bounded, and gives way to others.
+    #[serde(skip)]
+    is_refusal: bool,
     #[serde(skip)]
     written: Option<oneshot::Sender<()>>,
     #[serde(skip)]
@@ -134,13 +144,6 @@ struct Operator {
     changed: Vec<String>,
 }
 
-/// The tables of a line.
-enum Tables {
-    None,
-    One(Identifier),
-    Listed(Arc<[TableChange]>),
-}
-
 impl AuditRecord {
     fn new(event: Event, outcome: Outcome) -> Self {
         Self {
@@ -150,6 +153,7 @@ impl AuditRecord {
             outcome,
             operation: None,
             tables: Tables::None,
+            omitted_tables: None,
             namespace: None,
             transaction: None,
             repeated: false,
@@ -167,6 +171,7 @@ impl AuditRecord {
             request: None,
             duration_ms: None,
             lines: None,
+            is_refusal: event == Event::Refusal,
             written: None,
             place: None,
         }
@@ -186,23 +191,29 @@ impl AuditRecord {
             (_, Some(status)) if status.is_server_error() => Outcome::Failed,
             _ => Outcome::Refused,
         };
+        let is_refusal = match outcome {
+            Outcome::Denied | Outcome::Refused => true,
+            Outcome::Failed | Outcome::Unanswered => !is_tried(exchange),
+            _ => false,
+        };
         let name = exchange.name();
         let kind = operation.kind();
         let of_kind = |kinds: &[Kind]| kind.is_some_and(|kind| kinds.contains(&kind));
         let path = name.filter(|_| of_kind(&[Kind::Table, Kind::MaterializedView]));
         let transaction = name.filter(|_| of_kind(&[Kind::Transaction]));
+        let namespace = name.filter(|_| of_kind(&[Kind::Namespace]));
+        let most = if is_refusal { NAME } else { usize::MAX };
+        let who = Who::of(exchange);
+        let tables = Tables::of(exchange, path, is_refusal);
         Some(Self {
             operation: Some(operation.name()),
-            tables: match (exchange.shared_changes(), path) {
-                (Some(changes), _) => Tables::Listed(Arc::clone(changes)),
-                (None, Some(path)) => Tables::One(path.clone()),
-                (None, None) => Tables::None,
-            },
-            namespace: name.filter(|_| of_kind(&[Kind::Namespace])).cloned(),
+            omitted_tables: tables.omitted(),
+            tables,
+            namespace: namespace.map(|name| brief(name, most)),
             transaction: exchange
                 .transaction()
                 .map(Box::from)
-                .or_else(|| Some(transaction?.to_string().into())),
+                .or_else(|| Some(brief(transaction?, most))),
             repeated: exchange.is_repeat(),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
@@ -212,9 +223,10 @@ impl AuditRecord {
             code: exchange.code().map(|code| code.number()),
             reason: exchange.reason().map(Box::from),
             rule: exchange.rule().cloned().map(Box::new),
-            who: Who::of(exchange),
+            who: if is_refusal { who.brief() } else { who },
             request: Some(exchange.id().into()),
             duration_ms: Some(millis(exchange.age())),
+            is_refusal,
             ..Self::new(event, outcome)
         })
     }
@@ -317,17 +329,21 @@ impl AuditRecord {
         self
     }
 
-    /// The number of tables that it holds in memory.
-    pub(super) fn weight(&self) -> usize {
-        match &self.tables {
-            Tables::Listed(tables) => 1 + tables.len(),
-            _ => 1,
-        }
+    /// The bytes that it holds in memory, about. Some may be shared with others.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [
+            &self.namespace,
+            &self.transaction,
+            &self.reason,
+            &self.request,
+        ];
+        let texts = texts.into_iter().flatten().map(|text| text.len());
+        size_of::<Self>() + self.tables.bytes() + self.who.bytes() + texts.sum::<usize>()
     }
 
-    /// True if it is about a refused caller.
+    /// True if it is about a request that has changed nothing.
     pub(super) fn is_refusal(&self) -> bool {
-        self.event == Event::Refusal
+        self.is_refusal
     }
 
     pub(super) fn takes(&mut self, place: Place) {
@@ -348,22 +364,22 @@ impl Record for AuditRecord {
     fn written(&mut self) -> Option<oneshot::Sender<()>> {
         self.written.take()
     }
-}
 
-impl Tables {
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::None)
+    fn kept(&mut self, line: usize) -> Option<Kept> {
+        let mut place = self.place.take()?;
+        place.becomes(line);
+        Some(Box::new(place))
+    }
+
+    fn gives_way(&self) -> bool {
+        self.is_refusal
     }
 }
 
-impl Serialize for Tables {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::None => to.collect_seq([(); 0]),
-            Self::One(table) => to.collect_seq([TableChange::of(table.clone())]),
-            Self::Listed(tables) => to.collect_seq(tables.iter()),
-        }
-    }
+/// True if a catalog, a batch or another gateway may have acted.
+fn is_tried(exchange: &RequestRecord) -> bool {
+    let is_sent = exchange.backend().is_some() || exchange.passed_on_to().is_some();
+    is_sent || exchange.transaction().is_some()
 }
 
 fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {

@@ -84,3 +84,39 @@ fn a_rotated_file_is_opened_again_by_its_name() {
     audit.flush();
     assert_eq!((lines(&old).len(), lines(&path).len()), (2, 1));
 }
+
+#[test]
+fn a_file_that_was_deleted_is_created_again_and_no_line_goes_where_nobody_finds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let audit = open(&path);
+    audit.write(decision(1));
+    audit.flush();
+    std::fs::remove_file(&path).unwrap();
+    audit.write(decision(2));
+    audit.flush();
+    let found = lines(&path);
+    assert_eq!((found.len(), &found[0]["transaction"]), (1, &json!("2")));
+    // Without its folder, no file can be created.
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    audit.write(decision(3));
+    audit.flush();
+    assert!(!audit.is_writable());
+}
+
+#[test]
+fn the_gauge_says_that_lines_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let metrics = Metrics::new();
+    let audit = Audit::open(&AuditTarget::File(path), metrics.audit()).unwrap();
+    let gauge = |value: u8| {
+        let line = format!("nsgate_audit_writable {value}\n");
+        metrics.render().unwrap().contains(&line)
+    };
+    assert!(gauge(1));
+    audit.write(decision(1));
+    audit.flush();
+    assert!(gauge(0));
+}

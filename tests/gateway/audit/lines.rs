@@ -319,7 +319,7 @@ async fn gone(world: &World) {
 }
 
 /// Leaves a batch with a hazard, and returns its id.
-async fn hazard(world: &World) -> String {
+pub(super) async fn hazard(world: &World) -> String {
     leave_hazard(world).await;
     let found = async {
         loop {

@@ -251,12 +251,19 @@ fn an_audit_log_that_cannot_be_written_says_why_and_what_it_costs() {
     assert_eq!(finding.urgency, Urgency::Critical);
     assert_eq!(
         finding.what,
-        "the audit log /var/log/nsgate/audit.log cannot be written"
+        "changes are refused: the audit log cannot be written: No space left on device"
     );
-    let detail = "No space left on device; changes are refused with 503, 3 lost so far";
+    let detail = "it is /var/log/nsgate/audit.log, 3 lines are lost so far; make room on its disk, or correct its path; it is tried again each second";
     assert_eq!(finding.detail.as_deref(), Some(detail));
     let command = finding.command.as_deref();
     assert_eq!(command, Some("df -h /var/log/nsgate/audit.log"));
+    report.audit = Some(AuditReport {
+        is_required: false,
+        ..audit.clone()
+    });
+    let finding = &of(&report)[0];
+    assert_eq!(finding.urgency, Urgency::Warning);
+    assert!(finding.what.contains("are lost"), "{}", finding.what);
     report.audit = Some(AuditReport {
         is_writable: true,
         ..audit

@@ -7,6 +7,7 @@ use nsgate::admin::batches::{BatchDetail, BatchList, ResolutionDetail};
 use nsgate::batch::OpenEntry;
 use nsgate::batch::log::Proof;
 use nsgate::metrics::BatchState;
+use nsgate::util::unprintable::printable;
 
 /// The most backends that a line of the list names; further ones are only counted.
 const NAMED: usize = 3;
@@ -155,18 +156,10 @@ fn resolution(resolved: &ResolutionDetail) -> String {
     )
 }
 
-/// Escapes the control characters of a text from elsewhere, so that it cannot move the cursor or
-/// begin a line on a terminal.
+/// Escapes the characters of a text from elsewhere that are not seen, so that it cannot move the cursor, begin a line or
+/// turn the text around on a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            plain.extend(character.escape_default());
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
+    printable(text)
 }
 
 /// Formats an age in its two largest units.

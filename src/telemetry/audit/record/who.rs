@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::brief::{CLAIM, brief_shared};
 use crate::request::RequestRecord;
 use crate::request::change::TableChange;
 use crate::request::peer::Peer;
@@ -25,11 +26,8 @@ pub struct Who {
     certificate: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<SocketAddr>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "forwarded_for"
-    )]
-    forwarded_for: Option<HeaderValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forwarded_for: Option<Box<str>>,
 }
 
 /// The facts about a batch for its lines: from the request that began it, or from the batch log.
@@ -58,9 +56,24 @@ impl Who {
         Self {
             issuer: caller.and_then(|caller| named(caller.issuer())),
             subject: caller.and_then(|caller| named(caller.subject())),
-            forwarded_for: head.and_then(|head| head.forwarded_for.clone()),
+            forwarded_for: head.and_then(|head| head.forwarded_for.as_ref().map(forwarded_for)),
             ..Self::at(head.and_then(|head| head.peer.as_ref()))
         }
+    }
+
+    /// Returns the caller with claims and subjects that are cut if they are long.
+    pub(super) fn brief(mut self) -> Self {
+        for claim in [&mut self.issuer, &mut self.subject, &mut self.certificate] {
+            *claim = claim.take().map(|claim| brief_shared(&claim, CLAIM));
+        }
+        self
+    }
+
+    /// The bytes of its texts. They may be shared with others.
+    pub(super) fn bytes(&self) -> usize {
+        let claims = [&self.issuer, &self.subject, &self.certificate];
+        let claims = claims.into_iter().flatten().map(|claim| claim.len());
+        claims.sum::<usize>() + self.forwarded_for.as_ref().map_or(0, |text| text.len())
     }
 
     /// Returns a caller of whom only the connection is known.
@@ -74,8 +87,24 @@ impl Who {
     }
 }
 
-fn forwarded_for<S: Serializer>(value: &Option<HeaderValue>, to: S) -> Result<S::Ok, S::Error> {
-    let bytes = value.as_ref().map_or(&[][..], HeaderValue::as_bytes);
+/// Returns the header as text, cut to its length. Bytes that are no text become characters of three bytes, so the text
+/// is cut again.
+fn forwarded_for(value: &HeaderValue) -> Box<str> {
+    let bytes = value.as_bytes();
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_FORWARDED)]);
-    to.serialize_str(&text)
+    text[..text.floor_char_boundary(MAX_FORWARDED)].into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    #[test]
+    fn a_forwarded_address_that_is_no_text_has_at_most_256_bytes_too() {
+        let text = forwarded_for(&HeaderValue::from_bytes(&[0xff; 400]).unwrap());
+        assert_eq!(&*text, "\u{fffd}".repeat(85));
+        let text = forwarded_for(&HeaderValue::from_static("203.0.113.7"));
+        assert_eq!(&*text, "203.0.113.7");
+    }
 }
