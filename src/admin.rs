@@ -176,7 +176,10 @@ impl Admin {
         }
         let page = match path {
             "/" => status::page(),
-            "/status" => status::report_page(Arc::clone(&self.0)).await,
+            "/status" => {
+                let peer = RequestContext::of(request.extensions()).peer.clone();
+                status::report_page(Arc::clone(&self.0), peer).await
+            }
             "/metrics" => {
                 let wanted = exposition::Wanted::by(request.headers());
                 self.off_worker(move |shown| exposition::metrics(shown, wanted))

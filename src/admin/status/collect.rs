@@ -18,6 +18,8 @@ use crate::batch::OpenEntry;
 use crate::body::Body;
 use crate::config::{Config, KeySource};
 use crate::metrics::{FailedRequest, ProcessFigures};
+use crate::request::context::RequestContext;
+use crate::request::peer::Peer;
 use crate::telemetry::rfc3339;
 
 /// The most batches on the page.
@@ -35,9 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest list of batches from another gateway, in bytes.
 const MAX_LIST: usize = 64 << 20;
 
-/// Makes `/status`.
-pub(in crate::admin) async fn page(shown: Arc<AdminState>) -> Page {
-    let batches = all_batches(&shown).await;
+/// Makes `/status`. `peer` is the operator, of whom the gateway that has the batch log is told.
+pub(in crate::admin) async fn page(shown: Arc<AdminState>, peer: Option<Peer>) -> Page {
+    let batches = all_batches(&shown, peer).await;
     let made = tokio::task::spawn_blocking(move || {
         let report = report(&shown, batches);
         // In one line: the curves are long.
@@ -56,12 +58,14 @@ pub(in crate::admin) fn findings_now(shown: &AdminState) -> Vec<Finding> {
 
 /// Returns the unfinished batches, from the gateway that has the batch log; an error is the reason why they are not
 /// known.
-async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
+async fn all_batches(shown: &AdminState, peer: Option<Peer>) -> Result<BatchList, String> {
     let Some(elsewhere) = gateways::elsewhere(shown) else {
         return Ok(batches::list(shown));
     };
     let request = Request::get("/batches").body(Body::empty());
-    let request = request.expect("a fixed path is a valid request");
+    let mut request = request.expect("a fixed path is a valid request");
+    RequestContext::more(request.extensions_mut()).peer = peer;
+    let owner = elsewhere.owner_words();
     let answer = async {
         let response = gateways::pass_on(elsewhere, request).await;
         let status = response.status();
@@ -71,13 +75,11 @@ async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
             return serde_json::from_slice(&body).map_err(|error| error.to_string());
         }
         let refusal: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let words = refusal["error"].as_str();
-        Err(words
-            .unwrap_or("the gateway that has the batch log refuses")
-            .to_owned())
+        let words = refusal["error"].as_str().map(str::to_owned);
+        Err(words.unwrap_or_else(|| format!("{owner} answers {status} to a request for them")))
     };
-    let late = || Err("the gateway that has the batch log does not answer".to_owned());
-    timeout(PATIENCE, answer).await.unwrap_or_else(|_| late())
+    let answer = timeout(PATIENCE, answer).await;
+    answer.unwrap_or_else(|_| Err(format!("{owner} does not answer")))
 }
 
 fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusReport {
