@@ -34,8 +34,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let gateway = &asked.gateway;
-    let client = Client::new(&gateway.admin, gateway.token.as_ref())?.with_tls(&gateway.tls)?;
+    let client = Client::of(&asked.gateway)?;
     runtime.block_on(answer(asked, &client))
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 pub(crate) fn run(asked: &AdminAddress) -> Result<Seen, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let client = Client::new(&asked.admin, asked.token.as_ref())?;
+    let client = Client::of(asked)?;
     let said = runtime.block_on(client.ask(Method::GET, "/status", None))?;
     let needs_person = said["needs_person"] == true;
     let text = if asked.json {
