@@ -293,6 +293,16 @@ impl Backend {
         }
     }
 
+    /// True if the gateway's own requests show who sends them.
+    fn shows_service_credentials(&self) -> bool {
+        match &self.kind {
+            Kind::Rest(rest) => rest.shows_service_credentials(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => true,
+            Kind::Own(_) => true,
+        }
+    }
+
     /// True if it reads the object of a request from the [`RequestContext`], and not from the path.
     pub fn is_told_what(&self) -> bool {
         !matches!(self.kind, Kind::Rest(_))

@@ -84,6 +84,11 @@ impl Rest {
 
     pub(super) fn has_service_credentials(&self) -> bool {
         self.credentials.has_service()
+        self.credentials.has_service() || self.credentials.needs_none()
+    }
+
+    /// True if it has credentials for the gateway's own requests.
+    pub(super) fn shows_service_credentials(&self) -> bool {
     }
 
     /// True if at least one address serves.
