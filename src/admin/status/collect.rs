@@ -85,13 +85,13 @@ async fn all_batches(shown: &AdminState, peer: Option<Peer>) -> Result<BatchList
 fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusReport {
     let now = SystemTime::now();
     let current = shown.current.load();
-    let (listed, more, unknown) = match batches {
-        Ok(list) => (list.batches, list.more, None),
-        Err(why) => (Vec::new(), 0, Some(why)),
+    let (list, unknown) = match batches {
+        Ok(list) => (list, None),
+        Err(why) => (BatchList::default(), Some(why)),
     };
-    let more_batches = more + listed.len().saturating_sub(BATCHES);
     let log = shown.batches.log_counts();
     let curves = shown.history.curves();
+    let totals = shown.metrics.totals();
     let failures = shown.metrics.requests().failures();
     let failure = |request| failure(request, now);
     let slow = failures.slow().into_iter().map(failure);
@@ -112,16 +112,17 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         version: env!("CARGO_PKG_VERSION").to_owned(),
         process: process(now),
         load: Load {
-            in_flight: shown.metrics.totals().in_flight,
+            in_flight: totals.in_flight,
             in_flight_limit: current.config.limits.in_flight as u64,
             connections: u64::try_from(shown.metrics.connections().get()).unwrap_or_default(),
             connections_limit: current.config.limits.connections as u64,
-            rates: curves.present(),
+            rates: shown.history.present(&totals),
             slow: slow_catalogs(shown),
         },
         catalogs: backends::list(shown, MOUNTS).backends,
-        batches: listed.into_iter().take(BATCHES).map(line).collect(),
-        more_batches,
+        batches: list.batches.into_iter().map(line).collect(),
+        more_batches: list.more,
+        more_waiting_batches: list.more_waiting,
         batches_unknown: unknown,
         gateways: Some(gateways::list(shown)),
         log_is_away: log.lease == Some(Duration::ZERO),
@@ -141,6 +142,8 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         ..StatusReport::default()
     };
     report.findings = findings::of(&report);
+    // Not before: the findings count all of them.
+    report.list_batches(BATCHES);
     report.headline = findings::headline(&report.findings);
     report.urgency = report.findings.first().map(|finding| finding.urgency);
     let mut all = report.findings.iter();

@@ -331,6 +331,7 @@ mod tests {
     }
 
     #[test]
+            more: 0,
     fn the_headline_comes_first_and_then_what_to_do() {
         let report = StatusReport {
             headline: "prod$orders waits for a person's decision".to_owned(),
