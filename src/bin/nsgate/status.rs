@@ -116,7 +116,11 @@ fn gateway(said: &mut String, report: &StatusReport) {
     );
     let _ = writeln!(
         said,
-        "  last minute: {:.1} requests/s, {:.1} failed/s; in flight {} of {}, connections {} of {}",
+        "  {}: {:.1} requests/s, {:.1} failed/s; in flight {} of {}, connections {} of {}",
+        match load.rates.rate_seconds {
+            seconds @ 1..60 => format!("since the start, {seconds} s"),
+            _ => "last minute".to_owned(),
+        },
         load.rates.requests_per_second,
         load.rates.failed_per_second,
         load.in_flight,
@@ -327,11 +331,11 @@ mod tests {
             alert: Some("NsgateBatchHazard".to_owned()),
             about: String::new(),
             names_requests: false,
+            more: 0,
         }
     }
 
     #[test]
-            more: 0,
     fn the_headline_comes_first_and_then_what_to_do() {
         let report = StatusReport {
             headline: "prod$orders waits for a person's decision".to_owned(),
