@@ -333,6 +333,16 @@ impl Backend {
         }
     }
 
+    /// True if one of its addresses did not answer its last health check.
+    fn has_address_down(&self) -> bool {
+        match &self.kind {
+            Kind::Rest(rest) => rest.has_address_down(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => !self.health.is_up(),
+            Kind::Own(_) => false,
+        }
+    }
+
     /// Publishes the state to the metrics. Call it only for the backend of its name that is in use: one that was
     /// replaced may live on for the requests that it has begun.
     pub fn show(&self) {
