@@ -85,8 +85,7 @@ async fn became(
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
             Err(Problem::Unknown(over)) => {
-                let now = format!("decision carried out: {over}");
-                return Ok(holds(&now, false));
+                return Ok(holds(&ended(id, decision, &over), false));
             }
             said => said?,
         };
@@ -107,6 +106,17 @@ async fn became(
         looks += 1;
         sleep(PAUSE).await;
     }
+}
+
+/// Returns the end of a batch in words. `over` is what the gateway says about it.
+fn ended(id: &str, decision: Decision, over: &str) -> String {
+    if decision == Decision::Commit && over.ends_with("it was aborted") {
+        return format!(
+            "decision carried out: batch {id} is finished. It had been aborted already and was not committed; \
+             the decision was only about what was not rolled back"
+        );
+    }
+    format!("decision carried out: {over}")
 }
 
 fn decision(resolve: &Resolve) -> Decision {

@@ -28,6 +28,8 @@ use crate::cli::{AdminAddress, AdminTls};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest response, in bytes; the gateway's own list is limited to far less.
 const MAX_BODY: usize = 64 << 20;
+/// The header of a token that is empty, as of a variable that was set to nothing.
+const EMPTY: &[u8] = b"Bearer ";
 
 /// A client of one admin address.
 pub(crate) struct Client {
@@ -183,7 +185,8 @@ impl Client {
         Err(match status {
             StatusCode::UNAUTHORIZED => Problem::Unauthorized(
                 self.admin.clone(),
-                match self.token {
+                match &self.token {
+                    Some(token) if token.as_bytes() == EMPTY => "the given token is empty",
                     Some(_) => "the given token is wrong",
                     None => "none was given",
                 },
