@@ -129,18 +129,19 @@ impl Admin {
         let open = matches!(path, "/" | "/metrics" | "/live" | "/ready");
         let open = open || path.starts_with("/alerts/");
         let reads = [Method::GET, Method::HEAD].contains(request.method());
-        if !open && !self.may_see(request.headers(), reads) {
+        if !open && let Some(refusal) = self.refusal(request.headers(), reads) {
             if let Some(audit) = &shown.audit {
                 audit.write(AuditRecord::admin_refused(
-                    StatusCode::UNAUTHORIZED,
+                    refusal.code().status(),
                     who(&request),
                 ));
             }
-            let words = "the admin token is missing or wrong";
-            let page = Problem::new(Code::Unauthenticated, words).at(path);
-            let mut response = page.into_response();
-            let challenge = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            let unknown = refusal.code() == Code::Unauthenticated;
+            let mut response = refusal.at(path).into_response();
+            if unknown {
+                let challenge = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            }
             return response;
         }
         let guarded = shown.current.load().token.is_some();
@@ -176,7 +177,10 @@ impl Admin {
         }
         let page = match path {
             "/" => status::page(),
-            "/status" => status::report_page(Arc::clone(&self.0)).await,
+            "/status" => {
+                let peer = RequestContext::of(request.extensions()).peer.clone();
+                status::report_page(Arc::clone(&self.0), peer).await
+            }
             "/metrics" => {
                 let wanted = exposition::Wanted::by(request.headers());
                 self.off_worker(move |shown| exposition::metrics(shown, wanted))
@@ -227,23 +231,39 @@ impl Admin {
         response
     }
 
-    /// True if a request with these headers is permitted. `reads` is true for a request that changes nothing.
-    fn may_see(&self, headers: &HeaderMap, reads: bool) -> bool {
+    /// Returns why a request with these headers is refused; `None` if it is permitted. `reads` is true for a request
+    /// that changes nothing.
+    fn refusal(&self, headers: &HeaderMap, reads: bool) -> Option<Problem> {
         let current = self.0.current.load();
-        let Some(token) = &current.token else {
-            return true;
+        let token = current.token.as_ref()?;
+        let given = bearer(headers);
+        let is = |token: &Secret| {
+            given.is_some_and(|given| {
+                verify_slices_are_equal(given, token.expose().as_bytes()).is_ok()
+            })
         };
-        let mut given = headers.get_all(AUTHORIZATION).iter();
-        let (Some(given), None) = (given.next(), given.next()) else {
-            return false;
-        };
-        let Some((scheme, given)) = given.as_bytes().split_at_checked("Bearer ".len()) else {
-            return false;
-        };
-        let is = |token: &Secret| verify_slices_are_equal(given, token.expose().as_bytes()).is_ok();
-        let may_read = || reads && current.read_token.as_ref().is_some_and(is);
-        scheme.eq_ignore_ascii_case(b"Bearer ") && (is(token) || may_read())
+        if is(token) {
+            return None;
+        }
+        if current.read_token.as_ref().is_some_and(is) {
+            let words = "the given token may only read: it is `admin.read_token`";
+            let problem = Problem::new(Code::PermissionDenied, words);
+            return (!reads)
+                .then(|| problem.with_detail("to change something, give `admin.token`"));
+        }
+        let words = "the admin token is missing or wrong";
+        Some(Problem::new(Code::Unauthenticated, words))
     }
+}
+
+/// Returns the one bearer token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (Some(given), None) = (given.next(), given.next()) else {
+        return None;
+    };
+    let (scheme, given) = given.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
 }
 
 impl Service<Request<Body>> for Admin {

@@ -293,6 +293,16 @@ impl Backend {
         }
     }
 
+    /// True if the gateway's own requests show who sends them.
+    fn shows_service_credentials(&self) -> bool {
+        match &self.kind {
+            Kind::Rest(rest) => rest.shows_service_credentials(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => true,
+            Kind::Own(_) => true,
+        }
+    }
+
     /// True if it reads the object of a request from the [`RequestContext`], and not from the path.
     pub fn is_told_what(&self) -> bool {
         !matches!(self.kind, Kind::Rest(_))
@@ -320,6 +330,16 @@ impl Backend {
             #[cfg(feature = "dir")]
             Kind::Dir(_) => self.health.is_up(),
             Kind::Own(_) => self.health.is_up(),
+        }
+    }
+
+    /// True if one of its addresses did not answer its last health check.
+    fn has_address_down(&self) -> bool {
+        match &self.kind {
+            Kind::Rest(rest) => rest.has_address_down(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => !self.health.is_up(),
+            Kind::Own(_) => false,
         }
     }
 

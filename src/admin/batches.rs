@@ -20,12 +20,15 @@ use crate::metrics::BatchState;
 const LISTED: usize = 20_000;
 
 /// The page `/batches`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BatchList {
     /// The unfinished batches, those that wait for an operator first.
     pub batches: Vec<BatchSummary>,
     /// The number of unfinished batches that are not on the page.
     pub more: usize,
+    /// Of these, the batches that wait for an operator.
+    #[serde(default)]
+    pub more_waiting: usize,
 }
 
 /// A batch on the page `/batches`.
@@ -97,8 +100,9 @@ pub struct EntryDetail {
 /// Makes `/batches`: batches that wait for an operator first, the oldest first.
 pub(super) fn list(shown: &AdminState) -> BatchList {
     let mut open = shown.batches.open();
-    open.sort_by_key(|batch| !matches!(batch.state, BatchState::Hazard | BatchState::Stranded));
-    let (all, mut entries) = (open.len(), 0);
+    open.sort_by_key(|batch| !batch.state.needs_person());
+    let waiting = open.iter().filter(|batch| batch.state.needs_person());
+    let (all, waiting, mut entries) = (open.len(), waiting.count(), 0);
     let listed = open.into_iter().take_while(|batch| {
         let fits = entries < LISTED;
         entries += batch.entries.len();
@@ -112,7 +116,11 @@ pub(super) fn list(shown: &AdminState) -> BatchList {
         })
         .collect();
     let more = all - batches.len();
-    BatchList { batches, more }
+    BatchList {
+        more_waiting: waiting.saturating_sub(batches.len()),
+        batches,
+        more,
+    }
 }
 
 /// Makes `/batches/ID`.

@@ -66,6 +66,19 @@ pub(super) fn elsewhere(shown: &AdminState) -> Option<Elsewhere> {
     Some(Elsewhere { owner, peers })
 }
 
+impl Elsewhere {
+    /// Names the gateway that answers, and its address.
+    pub(super) fn owner_words(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!(
+                "gateway `{}`, which has the batch log, at {}",
+                owner.name, owner.address
+            ),
+            None => "the gateway that has the batch log".to_owned(),
+        }
+    }
+}
+
 /// Has the owner of the log answer a request of an operator.
 pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();

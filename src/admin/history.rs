@@ -21,8 +21,9 @@ const KEPT: usize = 360;
 const PRESENT: usize = 6;
 
 /// The samples of the last hour, the oldest first.
-#[derive(Default)]
 pub struct History {
+    /// The time of the start, at which all counters were zero.
+    began: Instant,
     samples: Mutex<VecDeque<Sample>>,
     /// The counters of catalogs at the samples of the last minute.
     catalogs: Mutex<VecDeque<BTreeMap<String, CatalogTotals>>>,
@@ -67,9 +68,12 @@ pub struct Curves {
     pub cpu: Vec<f64>,
 }
 
-/// The rates of the last minute.
+/// The rates of the last minute; of the time since the start, if that is shorter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
+    /// The time that the rates are of, in seconds.
+    #[serde(default)]
+    pub rate_seconds: u64,
     /// The requests that were answered, in one second.
     pub requests_per_second: f64,
     /// The requests that were answered with a status from 500 up, in one second.
@@ -118,7 +122,35 @@ impl Reading {
     }
 }
 
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            samples: Mutex::default(),
+            catalogs: Mutex::default(),
+        }
+    }
+}
+
 impl History {
+    /// Returns the rates of the last minute; before the first sample, of the time since the start.
+    pub(super) fn present(&self, now: &Totals) -> Rates {
+        let samples = self.samples();
+        let last = samples.iter().rev().take(PRESENT);
+        let count = last.len();
+        if count == 0 {
+            return Rates::of(now, self.began.elapsed());
+        }
+        let mean = |value: fn(&Sample) -> f64| {
+            rounded(last.clone().map(value).sum::<f64>() / count as f64)
+        };
+        Rates {
+            rate_seconds: count as u64 * EVERY.as_secs(),
+            requests_per_second: mean(|sample| sample.requests_per_second),
+            failed_per_second: mean(|sample| sample.failed_per_second),
+        }
+    }
+
     fn push(&self, sample: Sample) {
         let mut samples = self.samples();
         if samples.len() == KEPT {
@@ -180,17 +212,15 @@ impl History {
     }
 }
 
-impl Curves {
-    /// Returns the rates of the last minute.
-    pub(super) fn present(&self) -> Rates {
-        let mean = |values: &[f64]| {
-            let last = &values[values.len().saturating_sub(PRESENT)..];
-            // Of a minute, also at the start: one failure in the first seconds is not a rate.
-            rounded(last.iter().sum::<f64>() / PRESENT as f64)
-        };
-        Rates {
-            requests_per_second: mean(&self.requests_per_second),
-            failed_per_second: mean(&self.failed_per_second),
+impl Rates {
+    /// Returns the rates of the time in which the counters went from zero to `totals`.
+    fn of(totals: &Totals, time: Duration) -> Self {
+        let seconds = time.as_secs().max(1);
+        let rate = |count: u64| rounded(count as f64 / seconds as f64);
+        Self {
+            rate_seconds: seconds,
+            requests_per_second: rate(totals.requests),
+            failed_per_second: rate(totals.failed),
         }
     }
 }
@@ -228,7 +258,8 @@ pub(super) async fn keep(shown: Arc<AdminState>) {
 
 /// Rounds to three places, so that the page stays short.
 fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+    // The sum with 0 makes a negative zero, as of no numbers at all, a positive one.
+    (value * 1e3).round() / 1e3 + 0.0
 }
 
 #[cfg(test)]
@@ -252,8 +283,10 @@ mod tests {
         let curves = history.curves();
         assert_eq!((curves.at.len(), curves.at[0]), (360, 640));
         assert_eq!(curves.p99_ms.len(), 360);
-        let mean = curves.present().requests_per_second;
+        let present = history.present(&Totals::default());
+        let mean = present.requests_per_second;
         assert!((mean - 996.5).abs() < 1e-9, "{mean}");
+        assert_eq!(present.rate_seconds, 60);
     }
 
     #[test]
@@ -272,8 +305,29 @@ mod tests {
     }
 
     #[test]
-    fn without_samples_the_rates_are_zero() {
-        assert_eq!(Curves::default().present(), Rates::default());
+    fn before_the_first_sample_the_rates_are_those_since_the_start_and_never_negative() {
+        let totals = Totals {
+            requests: 40,
+            failed: 10,
+            ..Totals::default()
+        };
+        let rates = Rates::of(&totals, Duration::from_millis(4900));
+        let expected = Rates {
+            rate_seconds: 4,
+            requests_per_second: 10.0,
+            failed_per_second: 2.5,
+        };
+        assert_eq!(rates, expected);
+        let history = History::default();
+        let none = history.present(&Totals::default());
+        for rate in [none.requests_per_second, none.failed_per_second] {
+            assert!(rate == 0.0 && rate.is_sign_positive(), "{rate}");
+        }
+        assert!(history.present(&totals).failed_per_second > 0.0);
+        history.push(sample(6));
+        let one = history.present(&totals);
+        assert_eq!((one.rate_seconds, one.requests_per_second), (10, 6.0));
+        assert!(one.failed_per_second.is_sign_positive());
     }
 
     #[test]

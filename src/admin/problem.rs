@@ -25,6 +25,11 @@ impl Problem {
         }
     }
 
+    /// Returns the code.
+    pub(super) fn code(&self) -> Code {
+        self.code
+    }
+
     /// Sets another status.
     pub(super) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;

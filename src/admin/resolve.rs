@@ -8,7 +8,7 @@ use serde_json::json;
 use super::batches::unknown;
 use super::{AdminState, Page, Problem};
 use crate::batch::step::Decision;
-use crate::batch::{ResolveError, Resolver};
+use crate::batch::{Batches, ResolveError, Resolver, TransactionStatus};
 use crate::body::Body;
 use crate::error::code::Code;
 use crate::telemetry::audit::AuditRecord;
@@ -91,12 +91,27 @@ async fn decide(shown: &AdminState, id: &str, request: Request<Body>) -> Result<
             let taken = json!({ "id": id, "decision": word, "who": who, "why": why, "now": now });
             Ok(Page::json(StatusCode::OK, &taken))
         }
-        Err(ResolveError::Unknown(_)) => Err(unknown(batches, id).await),
+        Err(ResolveError::Unknown(_)) => Err(gone(batches, id, decision).await),
         Err(ResolveError::Refused(reason)) => {
             tracing::info!(batch = %id, decision = word, who, why, reason, "resolve of a batch refused");
             let words = format!("batch {id} cannot be resolved with {word} now: {reason}");
             Err(Problem::new(Code::ConcurrentModification, words))
         }
+    }
+}
+
+/// Returns the response to a decision about a batch that is not open.
+async fn gone(batches: &Batches, id: &str, decision: Decision) -> Problem {
+    let status = batches.transaction(id).await;
+    let status = status.ok().flatten().map(|batch| batch.status);
+    match (decision, status) {
+        (Decision::Commit, Some(TransactionStatus::Failed)) => {
+            let words = format!(
+                "batch {id} is finished: it had been aborted already, and this decision commits nothing"
+            );
+            Problem::new(Code::TransactionNotFound, words)
+        }
+        _ => unknown(batches, id).await,
     }
 }
 

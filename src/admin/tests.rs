@@ -337,15 +337,22 @@ async fn another_sites_page_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_token_that_only_reads_changes_nothing() {
+async fn a_token_that_only_reads_changes_nothing_and_is_told_so() {
     let admin = admin(Some("secret"), &[]).await;
     let reads = Some("Bearer read-secret");
     for path in ["/config", "/backends", "/batches"] {
         assert_eq!(ask(&admin, "GET", path, reads).await.0, 200, "{path}");
-        assert_eq!(ask(&admin, "POST", path, reads).await.0, 401, "{path}");
+        assert_eq!(ask(&admin, "POST", path, reads).await.0, 403, "{path}");
     }
     for path in ["/reload", "/batches/1/resolve"] {
-        assert_eq!(ask(&admin, "POST", path, reads).await.0, 401, "{path}");
+        let (status, response) = ask(&admin, "POST", path, reads).await;
+        let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
+        let said: Value = from_slice(&body).unwrap();
+        let words = [&said["error"], &said["detail"]].map(|words| words.as_str().unwrap());
+        assert_eq!(status, 403, "{path}");
+        assert!(words[0].contains("may only read"), "{said}");
+        assert!(words[1].contains("`admin.token`"), "{said}");
+        assert_eq!(ask(&admin, "POST", path, None).await.0, 401, "{path}");
     }
     let other = Some("Bearer read-secre");
     assert_eq!(ask(&admin, "GET", "/config", other).await.0, 401);

@@ -22,7 +22,7 @@ pub struct OnlineAnswer {
     pub is_sound: bool,
 }
 
-/// Asks each configured catalog, with the gateway's own credentials, for a table and its description, and the batch
+/// Asks each configured catalog, with the gateway's own credentials or without any, for a table and its description, and the batch
 /// log. Returns the answers in the order of the backends' names, the log's last.
 ///
 /// # Errors
@@ -60,10 +60,6 @@ async fn ask(config: &BackendConfig, limits: &Limits, metrics: &Metrics) -> (Str
         Ok(backend) => backend,
         Err(error) => return (format!("cannot be opened: {error}"), false),
     };
-    if !backend.has_service_credentials() {
-        let words = "the gateway has no credentials of its own for it; set `service_authorization` or `oauth`";
-        return (words.to_owned(), false);
-    }
     match backend.ask_versioning().await {
         Err(error) => (error, false),
         Ok(Versioning::Managed) => ("works: it says managed_versioning".to_owned(), true),

@@ -54,6 +54,11 @@ impl Credentials {
         self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
+    /// True if the configuration says that the catalog asks for no credentials.
+    pub(super) fn needs_none(&self) -> bool {
+        !self.forward
+    }
+
     /// Returns the headers that are sent with every request.
     pub(super) fn fixed(&self) -> &[(HeaderName, HeaderValue)] {
         &self.fixed

@@ -82,8 +82,20 @@ impl Rest {
             .await
     }
 
+    /// True if it has credentials for the gateway's own requests, or they need none.
     pub(super) fn has_service_credentials(&self) -> bool {
+        self.credentials.has_service() || self.credentials.needs_none()
+    }
+
+    /// True if it has credentials for the gateway's own requests.
+    pub(super) fn shows_service_credentials(&self) -> bool {
         self.credentials.has_service()
+    }
+
+    /// True if an address did not answer its last health check.
+    pub(super) fn has_address_down(&self) -> bool {
+        let mut all = self.dispatcher.endpoints.iter();
+        all.any(|endpoint| !endpoint.health.is_up())
     }
 
     /// True if at least one address serves.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use serde::Deserialize;
 
 use super::{Authority, Backend, InternalAnswer, InternalRequest};
@@ -81,7 +82,7 @@ impl Backend {
         self.versioning.get()
     }
 
-    /// Asks the catalog, with the gateway's own credentials, for the description of a table that it lists. Returns and
+    /// Asks the catalog, with the gateway's own credentials or without any, for the description of a table that it lists. Returns and
     /// keeps its answer; `NotSeen` if it lists no table.
     ///
     /// # Errors
@@ -100,7 +101,7 @@ impl Backend {
         let answer = self.probe(Operation::DescribeTable, &table, Some(body.into()));
         let answer = answer.await?;
         if !answer.status.is_success() {
-            return Err(refused(&answer, "the description of a table"));
+            return Err(self.refused(&answer, "the description of a table"));
         }
         let table: Result<Table, _> = serde_json::from_slice(&answer.body);
         let table = table
@@ -123,7 +124,7 @@ impl Backend {
         }
         let namespaces = self.probe(Operation::ListNamespaces, &root, None).await?;
         let Some(namespaces) = read(&namespaces) else {
-            return Err(refused(&namespaces, "a list of its namespaces"));
+            return Err(self.refused(&namespaces, "a list of its namespaces"));
         };
         let namespaces = namespaces.namespaces.iter().take(NAMESPACES);
         let namespaces = namespaces.filter_map(|name| below(&root, name));
@@ -157,6 +158,20 @@ impl Backend {
         let answer = self.ask(ask).await;
         answer.map_err(|failure| format!("does not answer: {failure}"))
     }
+
+    /// Returns the words for an answer that refuses `to`.
+    fn refused(&self, answer: &InternalAnswer, to: &str) -> String {
+        let status = answer.status;
+        let asks_for_some = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+        if asks_for_some && !self.shows_service_credentials() {
+            return format!(
+                "answers {status} to a request for {to}, and the gateway has no credentials of its own for it; set `service_authorization` or `oauth` (`authorization: none` is enough only for a catalog that asks for none)"
+            );
+        }
+        format!(
+            "answers {status} to a request for {to}; check `service_authorization` and its permissions"
+        )
+    }
 }
 
 /// Returns the names of a listing; `None` if the answer is not one.
@@ -176,13 +191,6 @@ fn below(namespace: &Identifier, name: &str) -> Option<Identifier> {
         below = below.join(name).ok()?;
     }
     Some(below)
-}
-
-fn refused(answer: &InternalAnswer, to: &str) -> String {
-    format!(
-        "answers {} to a request for {to}; check `service_authorization` and its permissions",
-        answer.status
-    )
 }
 
 #[cfg(test)]

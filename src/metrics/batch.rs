@@ -73,6 +73,11 @@ impl Phase {
 }
 
 impl BatchState {
+    /// True if it goes on only after a person's decision.
+    pub fn needs_person(self) -> bool {
+        matches!(self, Self::Hazard | Self::Stranded)
+    }
+
     /// All states.
     pub const ALL: [Self; 6] = [
         Self::Undecided,

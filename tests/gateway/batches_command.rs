@@ -245,6 +245,9 @@ async fn the_admin_token_is_asked_for_and_taken() {
     assert_eq!(code, Some(1));
     assert!(said.contains("the given token is wrong"), "{said}");
     assert!(!said.contains("guess"), "{said}");
+    let (code, _, said) = nsgate_with(&address, &["list"], Some("")).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("the given token is empty"), "{said}");
     let (code, _, said) = nsgate_with(&address, &["list"], Some("open-sesame")).await;
     assert_eq!((code, &*said), (Some(0), ""));
     let (code, _, said) = nsgate(&address, &["--token", "open-sesame", "list"]).await;

@@ -1,5 +1,6 @@
 //! Gateways that share one batch log: batches and plain requests at any of them, and the death of each.
 
+mod status;
 mod succession;
 
 use std::time::{Duration, Instant};

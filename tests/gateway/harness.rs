@@ -95,6 +95,11 @@ impl World {
         Client::new(self.others[other].admin)
     }
 
+    /// The address operators connect to at another gateway.
+    pub fn admin_address_at(&self, other: usize) -> SocketAddr {
+        self.others[other].admin
+    }
+
     /// The whole log of another gateway so far.
     pub fn log_at(&self, other: usize) -> String {
         self.others[other].log.lock().unwrap().clone()

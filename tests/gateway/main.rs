@@ -8,6 +8,7 @@
 
 mod access_log;
 mod admin;
+mod admin_commands;
 mod agreement;
 mod audit;
 mod authorization;

@@ -101,3 +101,47 @@ async fn health_checks_find_out_whether_versions_are_managed() {
     let asked = west.seen_of("describe_table").len();
     assert_eq!(asked, 1, "a catalog that has said yes is not asked again");
 }
+
+#[tokio::test]
+async fn a_catalog_that_needs_no_credentials_is_asked_without_any() {
+    let health = "health: { interval: 20ms }";
+    let setup = Setup::two().backend("west", health).backend("east", health);
+    let world = setup.start().await.seeded();
+    let yaml = world.configuration();
+    let yaml = yaml.replace(
+        "service_authorization: Bearer service-of-west",
+        "authorization: none",
+    );
+    let yaml = yaml.replace("    service_authorization: Bearer service-of-east\n", "");
+    world.reload(&yaml).await.ok();
+    for name in ["west", "east"] {
+        world.catalog(name).forget();
+    }
+    let good = check(&world).await;
+    assert!(good.status.success(), "{good:?}");
+    let lines = "east: works: it says managed_versioning
+west: works: it says managed_versioning
+ok
+";
+    assert_eq!(text(&good.stdout), lines);
+    let asked = &world.catalog("east").seen_of("describe_table")[0];
+    assert_eq!(asked.header("authorization"), None);
+    shown(&world, "west", &json!("yes")).await;
+
+    let refusal = br#"{"error":"who are you?","code":16}"#;
+    for operation in ["list_all_tables", "list_namespaces"] {
+        let east = world.catalog("east");
+        east.can(operation, 401, "application/json", refusal);
+    }
+    let bad = check(&world).await;
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    let said = text(&bad.stderr);
+    for words in [
+        "east: answers 401 Unauthorized to a request for a list of its namespaces",
+        "the gateway has no credentials of its own for it; set `service_authorization` or `oauth`",
+        "`authorization: none`",
+        "west: works",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}

@@ -301,3 +301,19 @@ async fn an_issuer_without_keys_is_the_headline_and_refused_callers_are_counted(
     )
     .await;
 }
+
+#[tokio::test]
+async fn a_catalog_that_comes_up_after_the_gateway_is_not_called_down_until_the_interval_is_over() {
+    // The interval is an hour.
+    let mut world = World::two().await;
+    world.catalog("east").stop().await;
+    world.restart().await;
+    let is_up = |status: &Value, up: bool| {
+        let mut catalogs = status["catalogs"].as_array().unwrap().iter();
+        catalogs.any(|one| one["name"] == "east" && one["up"] == up)
+    };
+    until(&world, "east is down", |status| is_up(status, false)).await;
+    world.catalog("east").resume();
+    let told = until(&world, "east is up", |status| is_up(status, true)).await;
+    assert_eq!(told["findings"], json!([]), "{told:#}");
+}

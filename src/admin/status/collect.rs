@@ -18,6 +18,8 @@ use crate::batch::OpenEntry;
 use crate::body::Body;
 use crate::config::{Config, KeySource};
 use crate::metrics::{FailedRequest, ProcessFigures};
+use crate::request::context::RequestContext;
+use crate::request::peer::Peer;
 use crate::telemetry::rfc3339;
 
 /// The most batches on the page.
@@ -35,9 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest list of batches from another gateway, in bytes.
 const MAX_LIST: usize = 64 << 20;
 
-/// Makes `/status`.
-pub(in crate::admin) async fn page(shown: Arc<AdminState>) -> Page {
-    let batches = all_batches(&shown).await;
+/// Makes `/status`. `peer` is the operator, of whom the gateway that has the batch log is told.
+pub(in crate::admin) async fn page(shown: Arc<AdminState>, peer: Option<Peer>) -> Page {
+    let batches = all_batches(&shown, peer).await;
     let made = tokio::task::spawn_blocking(move || {
         let report = report(&shown, batches);
         // In one line: the curves are long.
@@ -56,12 +58,14 @@ pub(in crate::admin) fn findings_now(shown: &AdminState) -> Vec<Finding> {
 
 /// Returns the unfinished batches, from the gateway that has the batch log; an error is the reason why they are not
 /// known.
-async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
+async fn all_batches(shown: &AdminState, peer: Option<Peer>) -> Result<BatchList, String> {
     let Some(elsewhere) = gateways::elsewhere(shown) else {
         return Ok(batches::list(shown));
     };
     let request = Request::get("/batches").body(Body::empty());
-    let request = request.expect("a fixed path is a valid request");
+    let mut request = request.expect("a fixed path is a valid request");
+    RequestContext::more(request.extensions_mut()).peer = peer;
+    let owner = elsewhere.owner_words();
     let answer = async {
         let response = gateways::pass_on(elsewhere, request).await;
         let status = response.status();
@@ -71,25 +75,23 @@ async fn all_batches(shown: &AdminState) -> Result<BatchList, String> {
             return serde_json::from_slice(&body).map_err(|error| error.to_string());
         }
         let refusal: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let words = refusal["error"].as_str();
-        Err(words
-            .unwrap_or("the gateway that has the batch log refuses")
-            .to_owned())
+        let words = refusal["error"].as_str().map(str::to_owned);
+        Err(words.unwrap_or_else(|| format!("{owner} answers {status} to a request for them")))
     };
-    let late = || Err("the gateway that has the batch log does not answer".to_owned());
-    timeout(PATIENCE, answer).await.unwrap_or_else(|_| late())
+    let answer = timeout(PATIENCE, answer).await;
+    answer.unwrap_or_else(|_| Err(format!("{owner} does not answer")))
 }
 
 fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusReport {
     let now = SystemTime::now();
     let current = shown.current.load();
-    let (listed, more, unknown) = match batches {
-        Ok(list) => (list.batches, list.more, None),
-        Err(why) => (Vec::new(), 0, Some(why)),
+    let (list, unknown) = match batches {
+        Ok(list) => (list, None),
+        Err(why) => (BatchList::default(), Some(why)),
     };
-    let more_batches = more + listed.len().saturating_sub(BATCHES);
     let log = shown.batches.log_counts();
     let curves = shown.history.curves();
+    let totals = shown.metrics.totals();
     let failures = shown.metrics.requests().failures();
     let failure = |request| failure(request, now);
     let slow = failures.slow().into_iter().map(failure);
@@ -110,16 +112,17 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         version: env!("CARGO_PKG_VERSION").to_owned(),
         process: process(now),
         load: Load {
-            in_flight: shown.metrics.totals().in_flight,
+            in_flight: totals.in_flight,
             in_flight_limit: current.config.limits.in_flight as u64,
             connections: u64::try_from(shown.metrics.connections().get()).unwrap_or_default(),
             connections_limit: current.config.limits.connections as u64,
-            rates: curves.present(),
+            rates: shown.history.present(&totals),
             slow: slow_catalogs(shown),
         },
         catalogs: backends::list(shown, MOUNTS).backends,
-        batches: listed.into_iter().take(BATCHES).map(line).collect(),
-        more_batches,
+        batches: list.batches.into_iter().map(line).collect(),
+        more_batches: list.more,
+        more_waiting_batches: list.more_waiting,
         batches_unknown: unknown,
         gateways: Some(gateways::list(shown)),
         log_is_away: log.lease == Some(Duration::ZERO),
@@ -139,6 +142,8 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         ..StatusReport::default()
     };
     report.findings = findings::of(&report);
+    // Not before: the findings count all of them.
+    report.list_batches(BATCHES);
     report.headline = findings::headline(&report.findings);
     report.urgency = report.findings.first().map(|finding| finding.urgency);
     let mut all = report.findings.iter();

@@ -52,6 +52,9 @@ pub struct Finding {
     /// True if detail and command name tables or callers of requests. Not on the page.
     #[serde(skip)]
     pub names_requests: bool,
+    /// The number of things of the same kind that have no finding of their own. Not on the page.
+    #[serde(skip)]
+    pub more: usize,
 }
 
 impl Finding {
@@ -64,6 +67,7 @@ impl Finding {
             alert: None,
             about: String::new(),
             names_requests: false,
+            more: 0,
         }
     }
 
@@ -134,7 +138,8 @@ pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
     findings.extend(certificates(report));
     findings.extend(batches::log(report));
     findings.extend(audit(report));
-    findings.extend(batches::waiting(&report.batches));
+    let unlisted = report.more_waiting_batches;
+    findings.extend(batches::waiting(&report.batches, unlisted));
     findings.extend(catalogs::of(report));
     findings.extend(load::of(report));
     findings.extend(access::issuers(report));
@@ -144,12 +149,16 @@ pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
     findings
 }
 
-/// Returns the findings in a few words: the first one, and the number of the others.
+/// Returns the findings in a few words: the first one, and the number of the others, also of those that are only
+/// counted.
 pub(super) fn headline(findings: &[Finding]) -> String {
-    match findings {
-        [] => "ready".to_owned(),
-        [one] => one.what.clone(),
-        [first, others @ ..] => format!("{} (and {} more)", first.what, others.len()),
+    let Some(first) = findings.first() else {
+        return "ready".to_owned();
+    };
+    let counted: usize = findings.iter().map(|finding| finding.more).sum();
+    match findings.len() - 1 + counted {
+        0 => first.what.clone(),
+        more => format!("{} (and {more} more)", first.what),
     }
 }
 

@@ -77,6 +77,7 @@ mod tests {
             alert: Some("NsgateInFlightHigh".to_owned()),
             about: about.to_owned(),
             names_requests: false,
+            more: 0,
         }
     }
 

@@ -37,6 +37,9 @@ pub struct StatusReport {
     pub batches: Vec<BatchLine>,
     /// The number of unfinished batches that are not listed.
     pub more_batches: usize,
+    /// Of these, the batches that wait for a person's decision.
+    #[serde(default)]
+    pub more_waiting_batches: usize,
     /// The reason why the batches are not known; `None` if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batches_unknown: Option<String>,
@@ -64,6 +67,16 @@ pub struct StatusReport {
     pub configuration: ConfigurationReport,
     /// The curves of the last hour.
     pub curves: Curves,
+}
+
+impl StatusReport {
+    /// Lists the first `most` batches, and counts the others.
+    pub(super) fn list_batches(&mut self, most: usize) {
+        let unlisted = self.batches.split_off(most.min(self.batches.len()));
+        let waiting = unlisted.iter().filter(|batch| batch.state.needs_person());
+        self.more_waiting_batches += waiting.count();
+        self.more_batches += unlisted.len();
+    }
 }
 
 /// The figures of the process.

@@ -72,7 +72,8 @@ function tiles(now, seen, status) {
   const { families } = now, { load } = status, all = seen.rate(REQUESTS), failed = seen.rate(REQUESTS, FAILED);
   const [p50, p95, p99] = seen.quantiles("nsgate_request_duration_seconds", {});
   const refused = seen.rate(REQUESTS, { code: /^(401|403)$/ }), shed = seen.rate(REQUESTS, { backend: "none", code: /^(429|503)$/ });
-  const hazards = status.batches.filter(({ state }) => state === "hazard").length, open = status.batches.length + status.more_batches;
+  const listed = status.batches.filter(({ state }) => state === "hazard" || state === "stranded").length;
+  const hazards = listed + (status.more_waiting_batches || 0), open = status.batches.length + status.more_batches;
   const full = (part, limit) => part > 0.8 * limit ? "warn" : "";
   put("tiles",
     tile("Requests", count(all), "/s", `${count(sum(families, REQUESTS))} since the start`),

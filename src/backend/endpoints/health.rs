@@ -13,6 +13,9 @@ use crate::util::sleep::sleep_while_owned;
 /// The interval for a catalog of the embedding program, which is as healthy as the program.
 const OWN_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The longest time between two checks of a catalog with an address that is down.
+const WHILE_DOWN: Duration = Duration::from_secs(1);
+
 /// The number of health checks after which a catalog that does not manage versions is asked again.
 const REPEAT: usize = 60;
 
@@ -46,14 +49,18 @@ impl Health {
     }
 }
 
-/// Checks a backend at its interval for as long as it exists. In between, from the second check on, finds out whether
-/// it manages versions.
+/// Checks a backend at its interval for as long as it exists, and more often while an address is down: one that comes
+/// back serves at once, and must not be called down until the interval is over. In between, from the second check on,
+/// finds out whether it manages versions.
 pub async fn watch(object: Weak<Backend>) {
     for checks in 0_usize.. {
         let Some(backend) = object.upgrade() else {
             return;
         };
-        let interval = check(&backend).await;
+        let mut interval = check(&backend).await;
+        if backend.has_address_down() {
+            interval = interval.min(WHILE_DOWN);
+        }
         let next = Instant::now() + coarse_clock::jittered(interval);
         let asks = match backend.versioning() {
             Versioning::Managed => false,

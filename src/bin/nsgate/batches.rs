@@ -34,8 +34,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let gateway = &asked.gateway;
-    let client = Client::new(&gateway.admin, gateway.token.as_ref())?.with_tls(&gateway.tls)?;
+    let client = Client::of(&asked.gateway)?;
     runtime.block_on(answer(asked, &client))
 }
 
@@ -86,8 +85,7 @@ async fn became(
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
             Err(Problem::Unknown(over)) => {
-                let now = format!("decision carried out: {over}");
-                return Ok(holds(&now, false));
+                return Ok(holds(&ended(id, decision, &over), false));
             }
             said => said?,
         };
@@ -108,6 +106,17 @@ async fn became(
         looks += 1;
         sleep(PAUSE).await;
     }
+}
+
+/// Returns the end of a batch in words. `over` is what the gateway says about it.
+fn ended(id: &str, decision: Decision, over: &str) -> String {
+    if decision == Decision::Commit && over.ends_with("it was aborted") {
+        return format!(
+            "decision carried out: batch {id} is finished. It had been aborted already and was not committed; \
+             the decision was only about what was not rolled back"
+        );
+    }
+    format!("decision carried out: {over}")
 }
 
 fn decision(resolve: &Resolve) -> Decision {

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::cli::{Check, CheckFormat};
 
+/// The most problems that are printed as text.
+const PRINTED: usize = 100;
+
 /// The findings of a check.
 #[derive(Default)]
 struct Findings {
@@ -92,10 +95,12 @@ fn text(found: &Findings) -> Result<String, Failure> {
             .iter()
             .any(|answer| !problem.warning && answer.key == problem.key)
     };
-    let mut lines = String::new();
-    for problem in found.problems.iter().filter(|problem| !is_answer(problem)) {
-        let _ = writeln!(lines, "{problem}");
-    }
+    let told: Vec<&Problem> = found
+        .problems
+        .iter()
+        .filter(|problem| !is_answer(problem))
+        .collect();
+    let mut lines = problem_lines(told);
     let answers = found.answers.iter();
     let answers: Vec<_> = answers
         .map(|answer| format!("{}: {}", answer.name, answer.words))
@@ -107,6 +112,27 @@ fn text(found: &Findings) -> Result<String, Failure> {
     }
     lines.push_str(&answers.join("\n"));
     Err(Failure::bad_input(lines.trim_end()))
+}
+
+/// Returns a line for each problem, and the number of those beyond the bound, from which errors come first.
+fn problem_lines(mut problems: Vec<&Problem>) -> String {
+    let more = problems.len().saturating_sub(PRINTED);
+    if more > 0 {
+        problems.sort_by_key(|problem| problem.warning);
+    }
+    let mut lines = String::new();
+    for problem in problems.iter().take(PRINTED) {
+        let _ = writeln!(lines, "{problem}");
+    }
+    if more > 0 {
+        let rest = problems[PRINTED..].iter();
+        let errors = rest.filter(|problem| !problem.warning).count();
+        let _ = writeln!(
+            lines,
+            "and {more} more, {errors} of them errors; `--json` prints all"
+        );
+    }
+    lines
 }
 
 /// Returns the findings as one JSON document.
@@ -190,6 +216,38 @@ mod tests {
     use nsgate::config::load::Position;
 
     use super::*;
+
+    #[test]
+    fn of_many_problems_a_hundred_are_printed_errors_first_and_the_rest_is_counted() {
+        let problem = |number: usize| Problem {
+            file: "gateway.yaml".to_owned(),
+            place: Some(Position {
+                line: number,
+                column: 1,
+            }),
+            key: format!("backends.b{number}"),
+            message: "is wrong; write another".to_owned(),
+            warning: number < 3000,
+        };
+        let all: Vec<Problem> = (1..=5000).map(problem).collect();
+        let lines = problem_lines(all.iter().collect());
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 101);
+        assert!(lines[0].contains("backends.b3000: "), "{}", lines[0]);
+        assert_eq!(
+            lines[100],
+            "and 4900 more, 1901 of them errors; `--json` prints all"
+        );
+        let few = problem_lines(all.iter().take(100).collect());
+        assert_eq!(few.lines().count(), 100);
+        let problems = all;
+        let found = Findings {
+            problems,
+            answers: Vec::new(),
+        };
+        let json = document(&found, false);
+        assert_eq!(json["problems"].as_array().map(Vec::len), Some(5000));
+    }
 
     #[test]
     fn a_workflow_command_is_one_line_whatever_the_message_holds() {

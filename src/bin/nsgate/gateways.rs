@@ -14,7 +14,7 @@ use crate::cli::AdminAddress;
 pub(crate) fn run(asked: &AdminAddress) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let client = Client::new(&asked.admin, asked.token.as_ref())?.with_tls(&asked.tls)?;
+    let client = Client::of(asked)?;
     let said = runtime.block_on(client.ask(Method::GET, "/gateways", None))?;
     if asked.json {
         return Ok(format!("{said:#}"));

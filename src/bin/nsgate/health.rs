@@ -39,8 +39,7 @@ pub(crate) fn run(asked: &Health) -> Result<String, String> {
     let runtime = runtime.enable_all().build();
     let runtime = runtime.map_err(|error| Problem::Runtime(error).to_string())?;
     // It goes to a page that needs no token.
-    let client =
-        Client::new(&address, None::<&Secret>).and_then(|client| client.with_tls(&asked.tls));
+    let client = Client::new(&address, None::<&Secret>, &asked.tls);
     let client = client.map_err(|problem| problem.to_string())?;
     let client = client.with_patience(asked.timeout);
     match runtime.block_on(client.exchange(Method::GET, &page, None)) {

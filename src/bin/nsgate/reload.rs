@@ -43,9 +43,7 @@ pub(crate) fn run(asked: &AdminAddress) -> Result<String, Failure> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime);
     let runtime = runtime.map_err(Failure::bad_input)?;
-    let client = Client::new(&asked.admin, asked.token.as_ref());
-    let client = client.and_then(|client| client.with_tls(&asked.tls));
-    let client = client.map_err(Failure::bad_input)?;
+    let client = Client::of(asked).map_err(Failure::bad_input)?;
     let answer = runtime.block_on(client.exchange(Method::POST, "/reload", None));
     let (status, body) = answer.map_err(Failure::bad_input)?;
     if status == StatusCode::UNPROCESSABLE_ENTITY

@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 pub(crate) fn run(asked: &AdminAddress) -> Result<Seen, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
-    let client = Client::new(&asked.admin, asked.token.as_ref())?;
+    let client = Client::of(asked)?;
     let said = runtime.block_on(client.ask(Method::GET, "/status", None))?;
     let needs_person = said["needs_person"] == true;
     let text = if asked.json {
@@ -116,7 +116,11 @@ fn gateway(said: &mut String, report: &StatusReport) {
     );
     let _ = writeln!(
         said,
-        "  last minute: {:.1} requests/s, {:.1} failed/s; in flight {} of {}, connections {} of {}",
+        "  {}: {:.1} requests/s, {:.1} failed/s; in flight {} of {}, connections {} of {}",
+        match load.rates.rate_seconds {
+            seconds @ 1..60 => format!("since the start, {seconds} s"),
+            _ => "last minute".to_owned(),
+        },
         load.rates.requests_per_second,
         load.rates.failed_per_second,
         load.in_flight,
@@ -327,6 +331,7 @@ mod tests {
             alert: Some("NsgateBatchHazard".to_owned()),
             about: String::new(),
             names_requests: false,
+            more: 0,
         }
     }
 

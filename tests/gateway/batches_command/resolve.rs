@@ -261,6 +261,9 @@ async fn an_undo_that_a_catalog_forbids_is_shown_with_its_words() {
     world.catalog("west").behave();
     over(&world).await;
     assert_eq!(stored(&world, "west"), [1]);
+    let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+    let words = "had been aborted already, and this decision commits nothing";
+    assert!(refused.contains(words), "{refused}");
 }
 
 #[tokio::test]
@@ -286,6 +289,8 @@ async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
     ];
     let said = printed(&world, &arguments).await;
     assert!(said.starts_with("decision carried out"), "{said}");
+    let words = "had been aborted already and was not committed";
+    assert!(said.contains(words), "{said}");
     world.catalog("west").behave();
     assert_over(&world, &id, "given up").await;
     assert_eq!(visible(&world, "west").await, [1, 2]);

@@ -116,7 +116,7 @@ async fn operators_are_met_with_tls_and_one_token_only_reads() {
     let with = |token: &str| client.header("authorization", &format!("Bearer {token}"));
     for (token, may_see, may_change) in [
         ("everything", 200, 200),
-        ("reading", 200, 401),
+        ("reading", 200, 403),
         ("neither", 401, 401),
     ] {
         for page in ["/config", "/backends", "/batches"] {

@@ -59,20 +59,41 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is the matter with batches that do not go on.
-pub(super) fn waiting(batches: &[BatchLine]) -> Vec<Finding> {
-    let found: Vec<Finding> = batches.iter().filter_map(batch).collect();
-    let more = found.len().saturating_sub(EACH);
-    let mut told: Vec<Finding> = found.into_iter().take(EACH).collect();
+/// Returns what is the matter with batches that do not go on. `unlisted` more wait for a decision.
+pub(super) fn waiting(batches: &[BatchLine], unlisted: usize) -> Vec<Finding> {
+    let mut told: Vec<Finding> = Vec::new();
+    let (mut undecided, mut stuck) = (unlisted, 0);
+    for one in batches {
+        // Most batches of a long list are only counted.
+        if told.len() < EACH {
+            told.extend(batch(one));
+        } else if one.state.needs_person() {
+            undecided += 1;
+        } else if batch(one).is_some() {
+            stuck += 1;
+        }
+    }
     if let Some(last) = told.last_mut()
-        && more > 0
+        && undecided + stuck > 0
     {
-        last.detail = Some(format!(
-            "{} and {more} more batches do not go on",
-            last.detail
-                .take()
-                .map_or_else(String::new, |detail| detail + ";")
-        ));
+        let many = |count: usize, one: &str, several: &str| match count {
+            0 => None,
+            1 => Some(format!("1 more batch {one}")),
+            count => Some(format!("{count} more batches {several}")),
+        };
+        let counted = [
+            many(
+                undecided,
+                "waits for a person's decision",
+                "wait for a person's decision",
+            ),
+            many(stuck, "does not go on", "do not go on"),
+        ];
+        let counted: Vec<String> = counted.into_iter().flatten().collect();
+        let detail = last.detail.take().into_iter();
+        let detail: Vec<String> = detail.chain([counted.join(", and ")]).collect();
+        last.detail = Some(detail.join("; "));
+        last.more = undecided + stuck;
         last.command = Some("nsgate batches list".to_owned());
     }
     told

@@ -9,6 +9,8 @@ use crate::admin::status::report::StatusReport;
 const FULL: u64 = 80;
 /// The part of the requests that fail at which it is told, in percent.
 const FAILING: f64 = 5.0;
+/// The failures of a minute below which they are not told. A few in the first seconds are no rate.
+const FEW: f64 = 6.0;
 /// The most catalogs that are named as those that hold the places.
 const HOLDERS: usize = 3;
 
@@ -21,7 +23,8 @@ pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
 fn failing(report: &StatusReport) -> Option<Finding> {
     let rates = &report.load.rates;
     let (all, failed) = (rates.requests_per_second, rates.failed_per_second);
-    if failed * 100.0 < all * FAILING || failed < 0.1 {
+    let failures = failed * rates.rate_seconds as f64;
+    if failed * 100.0 < all * FAILING || failures.round() < FEW {
         return None;
     }
     let part = 100.0 * failed / all;

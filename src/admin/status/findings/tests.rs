@@ -119,14 +119,27 @@ fn batches_that_go_on_by_themselves_are_no_finding() {
 }
 
 #[test]
-fn many_hazards_are_counted_and_not_told_one_by_one() {
+fn many_hazards_are_counted_exactly_and_not_told_one_by_one() {
     let mut report = all_well();
-    report.batches = vec![open(BatchState::Hazard, 5, false); 9];
+    report.batches = vec![open(BatchState::Hazard, 5, false); 998];
+    report.batches.push(open(BatchState::Undoing, 120, true));
+    report.batches.push(open(BatchState::Watching, 120, false));
+    report.more_waiting_batches = 10;
     let findings = of(&report);
     assert_eq!(findings.len(), EACH);
     let last = findings.last().unwrap();
-    assert!(last.detail.as_ref().unwrap().contains("and 4 more batches"));
+    let detail = last.detail.as_ref().unwrap();
+    let counted =
+        "; 1003 more batches wait for a person's decision, and 1 more batch does not go on";
+    assert!(detail.ends_with(counted), "{detail}");
     assert_eq!(last.command.as_deref(), Some("nsgate batches list"));
+    assert_eq!(
+        headline(&findings),
+        "prod$orders waits for a person's decision (and 1008 more)"
+    );
+    report.list_batches(30);
+    let told = (report.batches.len(), report.more_batches);
+    assert_eq!((told, report.more_waiting_batches), ((30, 970), 978));
 }
 
 #[test]

@@ -22,12 +22,14 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::words::plain;
-use crate::cli::AdminTls;
+use crate::cli::{AdminAddress, AdminTls};
 
 /// The timeout for the whole response: the gateway needs a moment only if its log does.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest response, in bytes; the gateway's own list is limited to far less.
 const MAX_BODY: usize = 64 << 20;
+/// The header of a token that is empty, as of a variable that was set to nothing.
+const EMPTY: &[u8] = b"Bearer ";
 
 /// A client of one admin address.
 pub(crate) struct Client {
@@ -97,30 +99,33 @@ struct Refusal {
 }
 
 impl Client {
-    /// Creates a client that trusts the system's authorities.
+    /// Creates a client of the admin address that a command was given, with all of its options.
     ///
     /// # Errors
-    /// The token cannot be a header, or TLS cannot be set up.
-    pub(crate) fn new(admin: &Uri, token: Option<&Secret>) -> Result<Self, Problem> {
+    /// The token cannot be a header, or a file of the options for TLS cannot be used.
+    pub(crate) fn of(asked: &AdminAddress) -> Result<Self, Problem> {
+        Self::new(&asked.admin, asked.token.as_ref(), &asked.tls)
+    }
+
+    /// Creates a client.
+    ///
+    /// # Errors
+    /// The token cannot be a header, or a file of the options for TLS cannot be used.
+    pub(crate) fn new(
+        admin: &Uri,
+        token: Option<&Secret>,
+        options: &AdminTls,
+    ) -> Result<Self, Problem> {
         let token = token.map(|token| {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
             value.map_err(|_| Problem::Token)
         });
         Ok(Self {
-            inner: over(tls(&AdminTls::default())?),
+            inner: over(tls(options)?),
             admin: admin.to_string().trim_end_matches('/').to_owned(),
             token: token.transpose()?,
             patience: PATIENCE,
         })
-    }
-
-    /// Trusts other authorities, or shows a certificate.
-    ///
-    /// # Errors
-    /// A file cannot be used.
-    pub(crate) fn with_tls(mut self, options: &AdminTls) -> Result<Self, Problem> {
-        self.inner = over(tls(options)?);
-        Ok(self)
     }
 
     /// Sets the timeout for a whole response.
@@ -180,7 +185,8 @@ impl Client {
         Err(match status {
             StatusCode::UNAUTHORIZED => Problem::Unauthorized(
                 self.admin.clone(),
-                match self.token {
+                match &self.token {
+                    Some(token) if token.as_bytes() == EMPTY => "the given token is empty",
                     Some(_) => "the given token is wrong",
                     None => "none was given",
                 },

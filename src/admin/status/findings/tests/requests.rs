@@ -2,6 +2,7 @@
 
 use super::super::super::report::SlowCatalog;
 use super::*;
+use crate::admin::history::Rates;
 
 #[test]
 fn a_catalog_is_slow_if_one_request_in_a_hundred_is_and_five_in_a_minute_are() {
@@ -115,6 +116,7 @@ fn load_is_told_near_its_limit_and_failures_from_five_percent() {
     let detail = "most wait for their clients, or for a locked table";
     assert_eq!(finding.detail.as_deref(), Some(detail));
     report.load.in_flight = 0;
+    report.load.rates.rate_seconds = 60;
     report.load.rates.requests_per_second = 100.0;
     report.load.rates.failed_per_second = 4.9;
     assert_eq!(of(&report), []);
@@ -130,4 +132,21 @@ fn load_is_told_near_its_limit_and_failures_from_five_percent() {
         "12 % of the requests of the last minute failed"
     );
     assert!(finding.detail.as_ref().unwrap().contains("lake"));
+}
+
+#[test]
+fn failures_are_told_before_the_first_sample_but_not_a_few_of_them() {
+    let mut report = all_well();
+    report.load.rates = Rates {
+        rate_seconds: 2,
+        requests_per_second: 3.0,
+        failed_per_second: 3.0,
+    };
+    let finding = &of(&report)[0];
+    assert_eq!(
+        finding.what,
+        "100 % of the requests of the last minute failed"
+    );
+    report.load.rates.failed_per_second = 2.5;
+    assert_eq!(of(&report), []);
 }

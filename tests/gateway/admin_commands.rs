@@ -1,0 +1,75 @@
+//! The commands that ask the admin address of a gateway: each takes the same options.
+
+use crate::command::run;
+use crate::harness::Setup;
+use crate::test_ca::Authority;
+
+#[tokio::test]
+async fn every_command_trusts_the_authority_and_shows_the_certificate_that_it_is_given() {
+    let (authority, people) = (Authority::new(), Authority::new());
+    let (host, operator) = (authority.host("localhost"), people.person("operator"));
+    let tls = "admin: { address: 127.0.0.1:0, tls: { certificate: server.crt, private_key: server.key, client_ca: people.pem } }";
+    let world = Setup::two()
+        .section(tls)
+        .file("server.crt", host.certificate())
+        .file("server.key", host.private_key())
+        .file("people.pem", people.pem())
+        .file("ca.pem", authority.pem())
+        .file("operator.crt", operator.certificate())
+        .file("operator.key", operator.private_key())
+        .start()
+        .await;
+    let url = format!("https://localhost:{}", world.admin_address().port());
+    let id = "0190b0a0-0000-7000-8000-000000000000";
+    let trust = ["--ca", "ca.pem"];
+    let show = [
+        "--certificate",
+        "operator.crt",
+        "--private-key",
+        "operator.key",
+    ];
+    for (command, code, words) in [
+        (&["status", "--admin"][..], 0, "ready"),
+        (&["gateways", "--admin"][..], 0, "for itself"),
+        (&["reload", "--admin"][..], 0, "nothing has changed"),
+        (&["health", "--url"][..], 0, "ready"),
+        (&["batches", "list", "--admin"][..], 0, "no open batches"),
+        (&["batches", "show", id, "--admin"][..], 1, "no batch"),
+        (
+            &["batches", "resolve", id, "--abort", "--admin"][..],
+            1,
+            "no batch",
+        ),
+    ] {
+        let asked = [command, &[&*url]].concat();
+        let (ended, stdout, stderr) = run(&world, &[&asked[..], &trust, &show].concat()).await;
+        let said = format!("{stdout}{stderr}");
+        assert_eq!(ended, Some(code), "{command:?}: {said}");
+        assert!(said.contains(words), "{command:?}: {said}");
+        for (options, words) in [
+            (&trust[..], "it asks for a client certificate"),
+            (&[][..], "signed by no authority that is trusted"),
+        ] {
+            let (ended, _, stderr) = run(&world, &[&asked[..], options].concat()).await;
+            assert_eq!(ended, Some(1), "{command:?}: {stderr}");
+            assert!(stderr.contains(words), "{command:?}: {stderr}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_changes_something_says_that_its_token_may_only_read() {
+    let admin = "admin: { address: 127.0.0.1:0, token: everything, read_token: reading }";
+    let world = Setup::two().section(admin).start().await;
+    let url = format!("http://{}", world.admin_address());
+    let id = "0190b0a0-0000-7000-8000-000000000000";
+    let options = ["--token", "reading", "--admin", &*url];
+    for command in [&["reload"][..], &["batches", "resolve", id, "--abort"]] {
+        let (code, _, stderr) = run(&world, &[command, &options].concat()).await;
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains("may only read"), "{stderr}");
+        assert!(stderr.contains("give `admin.token`"), "{stderr}");
+    }
+    let (code, stdout, _) = run(&world, &[&["status"][..], &options].concat()).await;
+    assert_eq!(code, Some(0), "{stdout}");
+}
