@@ -1,4 +1,5 @@
-//! The caller of a request, as a verified token or certificate describes it.
+//! The caller of a request, as a verified token or certificate describes it, and when one of its scopes or claims has a
+//! wanted value.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
