@@ -14,6 +14,8 @@ use crate::token;
 const RULES: &str =
     "authorization: [{ namespace: [west], read: { scope: read }, write: { scope: write } }]";
 const DENIED: Fault = Fault::Instead(403, r#"{"error":"no boom403SECRETNAME","code":15}"#);
+/// A definite refusal with a status that is logged.
+const UNSUPPORTED: Fault = Fault::Instead(501, r#"{"error":"boom501SECRETNAME","code":0}"#);
 const BROKEN: Fault = Fault::Instead(500, r#"{"error":"boom500SECRETNAME","code":18}"#);
 
 #[tokio::test]
@@ -51,8 +53,6 @@ async fn a_catalogs_403_to_a_batch_is_not_the_gateways_own() {
 async fn a_catalogs_text_is_not_logged_without_names() {
     for has_names in [true, false] {
         let world = world(&format!("log_names: {has_names}")).await;
-        // A definite refusal with a status that is logged.
-        const UNSUPPORTED: Fault = Fault::Instead(501, r#"{"error":"boom501SECRETNAME","code":0}"#);
         world
             .catalog("west")
             .fail("create_table_version", UNSUPPORTED);
