@@ -284,8 +284,8 @@ pub async fn disk_of_the_audit_log_full(stage: &Stage) -> Fault {
     assert_eq!(status, 503);
     let file = audit::path(&world).display().to_string();
     Fault {
-        what: format!("the audit log {file} cannot be written"),
-        facts: strings(&["File too large", "changes are refused with 503"]),
+        what: "changes are refused: the audit log cannot be written".into(),
+        facts: strings(&["File too large", &file]),
         command: format!("df -h {file}"),
         alert: &["NsgateAuditUnwritable"],
         alert_names: vec![status_at(&world), "df -h".into()],
