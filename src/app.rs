@@ -19,7 +19,7 @@ mod workers;
 use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -38,8 +38,10 @@ use crate::config::LogFormat;
 use crate::config::load::{Loaded, Origin, Problem};
 use crate::config::reload::Digests;
 use crate::server::listener::Listener;
+use crate::telemetry::audit::Audit;
 use crate::telemetry::{self, Log, past_log};
 use build::BuildError;
+use service_manager::notifier::Notifier;
 use service_manager::{HeldSockets, listen};
 use signals::{Hangups, Signals};
 use snapshot::Snapshot;
@@ -130,29 +132,42 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     for warning in &loaded.warnings {
         tracing::warn!(warning = %warning, "configuration warning");
     }
-    let _last_lines = LastLines(log.clone());
-    let workers = Workers::start(loaded.config.listen.workers)
-        .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
+    let last_lines = LastLines {
+        log,
+        audit: OnceLock::new(),
+    };
+    let unstarted = |error| Failure::Configuration(format!("cannot start threads: {error}"));
+    let notifier = Notifier::start().map_err(unstarted)?;
+    let workers = Workers::start(loaded.config.listen.workers).map_err(unstarted)?;
     let serving = serve(
         path.to_owned(),
         loaded,
         digests,
-        log,
+        &last_lines,
+        &notifier,
         sockets,
         workers.handles(),
     );
     let result = workers.block_on(serving);
     // Nothing that still runs here is worth waiting for: every response has been sent or abandoned.
     workers.end();
+    notifier.end();
     result
 }
 
-/// Writes the last log lines, also when this thread panics.
-struct LastLines(Log);
+/// Writes the last lines of the logs, also when this thread panics.
+struct LastLines {
+    log: Log,
+    /// The audit log, once it is open; empty if none is configured.
+    audit: OnceLock<Audit>,
+}
 
 impl Drop for LastLines {
     fn drop(&mut self) {
-        self.0.flush();
+        if let Some(audit) = self.audit.get() {
+            audit.flush();
+        }
+        self.log.flush();
     }
 }
 
@@ -160,7 +175,8 @@ async fn serve(
     path: PathBuf,
     loaded: Loaded,
     digests: Digests,
-    log: Log,
+    last_lines: &LastLines,
+    notifier: &Notifier,
     sockets: HeldSockets,
     workers: &[Handle],
 ) -> Result<(), Failure> {
@@ -176,10 +192,13 @@ async fn serve(
     let (log_failed, mut log_failure) = oneshot::channel();
     let peers_at = peers.as_ref().map(Listener::address);
     let lasting = tokio::select! {
-        opened = ProcessState::open(&config, log, peers_at, log_failed) => opened?,
+        opened = ProcessState::open(&config, last_lines.log.clone(), peers_at, log_failed) => opened?,
         // A log in a database may be waited for.
         () = signals.next() => return Ok(()),
     };
+    if let Some(audit) = &lasting.audit {
+        let _ = last_lines.audit.set(audit.clone());
+    }
     let snapshot = Snapshot::build(&lasting, config, digests, None).await;
     let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
     // The place of each key in a long file takes much memory.
@@ -227,9 +246,16 @@ async fn serve(
     );
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(front.serve(in_use.serving(), in_use.stack(), raised(stopped)));
-    let reloader = Reloader::new(path, Arc::clone(&in_use), reloads, asked, hangups);
+    let reloader = Reloader::new(
+        path,
+        Arc::clone(&in_use),
+        reloads,
+        asked,
+        hangups,
+        notifier.clone(),
+    );
     let reloading = tokio::spawn(reloader.run());
-    service_manager::ready();
+    notifier.ready();
 
     let mut ended = tokio::select! {
         () = signals.next() => Ok(()),
@@ -239,7 +265,7 @@ async fn serve(
     reloading.abort();
     // That the gateway is not ready any more is no finding for the log.
     recording.abort();
-    service_manager::stopping();
+    notifier.stopping();
     if ended.is_ok() {
         readiness.hold(DRAINING);
         tracing::info!("shutting down: not accepting connections, waiting for in-flight requests");
@@ -248,7 +274,8 @@ async fn serve(
         let drained = async {
             let left = (&mut serving).await;
             // The client that was told of an abort is gone, but its rollback goes on. One that is cut off in the
-            // middle would hide its versions from all readers for minutes after the next start.
+            // middle would hide its versions from all readers for minutes after the next start. A change whose client
+            // has left goes on, too, and its lines in the logs say what became of it.
             let _ = timeout_at(deadline, in_use.lasting.batches.at_rest()).await;
             left
         };
@@ -259,6 +286,13 @@ async fn serve(
             },
             () = signals.next() => tracing::warn!("stopped at once, because of a second signal"),
             Ok(error) = log_failure => ended = Err(Failure::BatchLog(error)),
+        }
+        let changes = in_use.lasting.batches.detached();
+        if changes > 0 {
+            tracing::warn!(
+                changes,
+                "stopped before catalogs answered changes whose clients had left; the audit log names them as `unanswered`"
+            );
         }
     }
     let _ = stop_admin.send(true);
@@ -277,9 +311,6 @@ async fn serve(
     }
     if let Some(spans) = &in_use.snapshot().spans {
         spans.flush();
-    }
-    if let Some(audit) = &in_use.lasting.audit {
-        audit.flush();
     }
     ended
 }

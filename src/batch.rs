@@ -8,6 +8,7 @@
 //! tables.
 
 pub mod api;
+mod detached;
 pub mod fleet;
 mod identities;
 mod ids;
@@ -34,6 +35,7 @@ pub use crate::batch::run::{
     Resolver,
 };
 pub use crate::batch::visibility::names::{Level, Names};
+pub use detached::DetachedChange;
 pub use identities::Identities;
 pub use locks::{Free, Hold, TableKey};
 pub use participant::{is_unsupported, refused};
@@ -49,6 +51,7 @@ use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::{self, Limit};
 use crate::telemetry::audit::Audit;
+use detached::DetachedChanges;
 use ids::Ids;
 use locks::LockError;
 use log::{BatchId, Log, LogError};
@@ -76,6 +79,7 @@ pub struct Batches {
     /// The names of the backends that are known to have no rename of their own.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
+    detached: DetachedChanges,
     /// The length up to which a list of versions is read whole, in bytes.
     longest_held_list: usize,
 }
@@ -142,6 +146,7 @@ impl Batches {
             outcomes,
             without_rename: DashSet::new(),
             identities: Identities::default(),
+            detached: DetachedChanges::default(),
             longest_held_list: HELD_LIST,
         }
     }
@@ -255,10 +260,10 @@ impl Batches {
         self.coordinator.locks.leave_places(free);
     }
 
-    /// Waits until no batch is at work. The batches that remain wait for a failing catalog, for an operator, or for a
+    /// Waits until no batch is at work, and no change goes on whose client has left. The batches that remain wait for a failing catalog, for an operator, or for a
     /// request that may still arrive. Never returns while a catalog neither does its part nor answers.
     pub async fn at_rest(&self) {
-        while self.coordinator.open.is_at_work() {
+        while self.coordinator.open.is_at_work() || self.detached() > 0 {
             tokio::time::sleep(AT_WORK_EVERY).await;
         }
     }

@@ -89,7 +89,7 @@ impl Site {
     async fn batch(&self, connection: &mut Connection, version: usize) {
         let entries = (0..self.entries).map(|table| {
             let id = [format!("c{}", table % 2), format!("t{table}")];
-            json!({"id": id, "version": version, "manifest_path": format!("staged/{version}"), "manifest_size": 1000})
+            json!({"id": id, "version": version, "manifest_path": format!("staged/{version}"), "manifest_size": 1000 + version})
         });
         let body = json!({ "entries": entries.collect::<Vec<_>>() }).to_string();
         let target = "/v1/table/version/batch-create".to_owned();

@@ -169,7 +169,7 @@ pub fn two_versions(mounts: [&str; 2], table: &str, version: u64) -> String {
     let entries = mounts.map(|mount| {
         json!({
             "id": [mount, table], "version": version, "manifest_path": format!("staged/{version}"),
-            "manifest_size": 1000,
+            "manifest_size": 1000 + version,
         })
     });
     json!({ "entries": entries }).to_string()

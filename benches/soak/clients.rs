@@ -287,7 +287,7 @@ impl Wallet {
 fn batch(sites: &[Arc<Site>], table: &str, version: u64) -> String {
     let entries = sites.iter().map(|site| {
         let id = [&site.name, table];
-        json!({"id": id, "version": version, "manifest_path": format!("staged/{version}"), "manifest_size": 1000})
+        json!({"id": id, "version": version, "manifest_path": format!("staged/{version}"), "manifest_size": 1000 + version})
     });
     json!({ "entries": entries.collect::<Vec<_>>() }).to_string()
 }

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::service_manager;
+use super::service_manager::notifier::Notifier;
 use super::signals::Hangups;
 use super::snapshot::{Retired, Snapshot};
 use crate::admin::{Reloads, Waiting};
@@ -31,6 +31,7 @@ pub(super) struct Reloader {
     reloads: Arc<Reloads>,
     asked: mpsc::Receiver<Waiting>,
     hangups: Hangups,
+    notifier: Notifier,
     /// The digests of the files when they were last read, whether that configuration was activated or not.
     tried: Digests,
     /// The digests of changed files, which may still be changing; `None` if no file has changed.
@@ -47,6 +48,7 @@ impl Reloader {
         reloads: Arc<Reloads>,
         asked: mpsc::Receiver<Waiting>,
         hangups: Hangups,
+        notifier: Notifier,
     ) -> Self {
         Self {
             tried: in_use.snapshot().digests.clone(),
@@ -57,6 +59,7 @@ impl Reloader {
             reloads,
             asked,
             hangups,
+            notifier,
         }
     }
 
@@ -80,9 +83,9 @@ impl Reloader {
             while let Ok(more) = self.asked.try_recv() {
                 waiting.push(more);
             }
-            service_manager::reloading();
+            self.notifier.reloading();
             let report = Arc::new(self.reload(trigger).await);
-            service_manager::reloaded();
+            self.notifier.reloaded();
             for waiting in waiting {
                 let _ = waiting.send(Arc::clone(&report));
             }

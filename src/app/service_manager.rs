@@ -3,12 +3,11 @@
 //! A socket that the service manager holds stays open while the gateway is restarted. Connections wait in the system's
 //! queue then, and the next process accepts them: none is refused.
 
+pub(super) mod notifier;
+
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use listenfd::ListenFd;
-use sd_notify::NotifyState;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::Failure;
 use crate::server::listener::Listener;
@@ -102,50 +101,6 @@ pub(super) async fn listen(
         );
     }
     Ok(listener)
-}
-
-/// Tells the service manager that the gateway serves, and from now on that it is alive, if the service manager wants to
-/// know.
-pub(super) fn ready() {
-    if let Some(limit) = sd_notify::watchdog_enabled() {
-        tokio::spawn(show_life(limit / 2));
-    }
-    tell(&[NotifyState::Ready]);
-}
-
-/// Tells the service manager that a reload begins; [`reloaded`] must follow.
-pub(super) fn reloading() {
-    // Version 253 needs the time of the clock beside it, to tell this reload from an earlier one.
-    if let Ok(now) = NotifyState::monotonic_usec_now() {
-        tell(&[NotifyState::Reloading, now]);
-    }
-}
-
-/// Tells the service manager that a reload is over, whatever its result.
-pub(super) fn reloaded() {
-    tell(&[NotifyState::Ready]);
-}
-
-/// Tells the service manager that the gateway drains and ends.
-pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping]);
-}
-
-/// Runs on a worker, so that a process whose first worker hangs is restarted.
-async fn show_life(every: Duration) {
-    let mut rounds = interval(every.max(Duration::from_millis(1)));
-    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
-        tell(&[NotifyState::Watchdog]);
-    }
-}
-
-/// Does nothing without `NOTIFY_SOCKET`.
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(cause) = sd_notify::notify(states) {
-        tracing::warn!(%cause, "cannot notify the service manager at NOTIFY_SOCKET");
-    }
 }
 
 #[cfg(test)]

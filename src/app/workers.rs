@@ -3,6 +3,7 @@
 //! Each has a scheduler of its own: nothing that a request does wakes or waits for another processor.
 
 use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -12,6 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::metrics::Metrics;
 use crate::util::worker;
 
+/// The longest time that the end waits for the other threads.
+const END_WITHIN: Duration = Duration::from_secs(1);
 /// The time between two looks at whether a worker is late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -20,7 +23,9 @@ pub(super) struct Workers {
     first: Runtime,
     handles: Vec<Handle>,
     /// Senders that end the other threads when they are dropped.
-    _others: Vec<oneshot::Sender<()>>,
+    others: Vec<oneshot::Sender<()>>,
+    /// Has a sender in each of the other threads until that has dropped all that ran on it.
+    ended: Receiver<()>,
 }
 
 impl Workers {
@@ -34,22 +39,28 @@ impl Workers {
         let first = runtime()?;
         let mut handles = vec![first.handle().clone()];
         let mut others = Vec::new();
+        let (last, all_ended) = channel::<()>();
         for index in 1..workers {
             let runtime = runtime()?;
             handles.push(runtime.handle().clone());
             let (end, ended) = oneshot::channel();
             others.push(end);
+            let last = last.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             thread.spawn(move || {
                 worker::become_one(index);
                 let _ = runtime.block_on(ended);
                 runtime.shutdown_background();
+                drop(last);
             })?;
         }
+        // The threads have the other senders.
+        drop(last);
         Ok(Self {
             first,
             handles,
-            _others: others,
+            others,
+            ended: all_ended,
         })
     }
 
@@ -64,9 +75,14 @@ impl Workers {
         self.first.block_on(main)
     }
 
-    /// Ends the workers, without waiting for what still runs.
+    /// Ends the workers, and drops what still runs there, without waiting for its end: a request that is dropped still
+    /// has its lines in the logs.
     pub(super) fn end(self) {
+        drop(self.others);
         self.first.shutdown_background();
+        if self.ended.recv_timeout(END_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("stopped though a worker hangs; lines of its requests may be lost");
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! were released then, a batch could begin on the table and the change could land in the middle of it. So a change that
 //! has begun to be sent continues in a task of its own, until the catalog has answered or the gateway's timeout
 //! expires. The number of such tasks is limited by `limits.in_flight`: each keeps the record of its request
-//! (`exchange`), and with it the request's place among those that are served, until it ends.
+//! (`exchange`), and with it the request's place among those that are served, until it ends. A gateway that stops waits
+//! for them ([`Batches::at_rest`]).
 
 use std::borrow::BorrowMut;
 use std::pin::Pin;
@@ -45,7 +46,11 @@ pin_project! {
 }
 
 /// A request that continues in a task if it is dropped while it is being sent.
-pub(super) struct DetachOnDrop<F: Detachable>(Option<Pin<Box<F>>>);
+pub(super) struct DetachOnDrop<F: Detachable> {
+    /// The request; `None` once it was ready.
+    staged: Option<Pin<Box<F>>>,
+    batches: Arc<Batches>,
+}
 
 /// A future that knows whether it may still be dropped.
 pub(super) trait Detachable: Future<Output: Send> + Send + 'static {
@@ -53,9 +58,13 @@ pub(super) trait Detachable: Future<Output: Send> + Send + 'static {
     fn is_sending(&self) -> bool;
 }
 
-/// Waits for `locking` and then sends its result. Costs one allocation, and no task unless it is dropped while it
+/// Waits for `locking`, which takes locks of `batches`, and then sends its result. Costs one allocation, and no task unless it is dropped while it
 /// sends.
-pub(super) fn send_locked<L, T, F, S, O>(locking: L, send: F) -> DetachOnDrop<Stage<L, F, S>>
+pub(super) fn send_locked<L, T, F, S, O>(
+    batches: &Arc<Batches>,
+    locking: L,
+    send: F,
+) -> DetachOnDrop<Stage<L, F, S>>
 where
     L: Future<Output = Result<T, Error>> + Send + 'static,
     F: FnOnce(T) -> S + Send + 'static,
@@ -63,7 +72,10 @@ where
     O: Send + 'static,
 {
     let send = Some(send);
-    DetachOnDrop(Some(Box::pin(Stage::Locking { locking, send })))
+    DetachOnDrop {
+        staged: Some(Box::pin(Stage::Locking { locking, send })),
+        batches: Arc::clone(batches),
+    }
 }
 
 impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
@@ -157,11 +169,11 @@ impl<F: Detachable> Future for DetachOnDrop<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         // Takes the future out first: a future that panics must not be polled again in a task of its own.
-        let staged = self.0.take();
+        let staged = self.staged.take();
         let mut staged = staged.expect("a future that was ready is not polled again");
         let polled = staged.as_mut().poll(cx);
         if polled.is_pending() {
-            self.0 = Some(staged);
+            self.staged = Some(staged);
         }
         polled
     }
@@ -169,10 +181,15 @@ impl<F: Detachable> Future for DetachOnDrop<F> {
 
 impl<F: Detachable> Drop for DetachOnDrop<F> {
     fn drop(&mut self) {
-        let sending = self.0.take().filter(|staged| staged.is_sending());
+        let sending = self.staged.take().filter(|staged| staged.is_sending());
         // A missing runtime means that the process is ending.
         if let Some((sending, runtime)) = sending.zip(Handle::try_current().ok()) {
-            runtime.spawn(sending);
+            let mark = self.batches.detach();
+            runtime.spawn(async move {
+                // Dropped last: when the change is not counted any more, its record has ended.
+                let _mark = mark;
+                drop(sending.await);
+            });
         }
     }
 }

@@ -354,7 +354,7 @@ where
             request,
         })
     };
-    send_locked(locking, LockedChange::send)
+    send_locked(&shared.batches, locking, LockedChange::send)
 }
 
 /// Lists the tables right below a namespace, or all of them if the route names none.

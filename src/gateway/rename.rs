@@ -133,7 +133,7 @@ async fn by_the_catalog(
         renaming.whereabouts.note(&renaming.batches).await?;
         Ok((renaming, held))
     };
-    send_locked(locking, |(renaming, held)| renaming.send(held)).await
+    send_locked(batches, locking, |(renaming, held)| renaming.send(held)).await
 }
 
 /// A rename that is sent to its catalog.

@@ -56,7 +56,7 @@ where
             request,
         })
     };
-    send_locked(locking, LockedChange::send)
+    send_locked(&shared.batches, locking, LockedChange::send)
 }
 
 /// Adds the table and, to a conflict, the version to the gateway's own refusal.

@@ -20,7 +20,7 @@ pub async fn world(more: &str) -> World {
     setup(more).start().await.seeded()
 }
 
-fn setup(more: &str) -> Setup {
+pub fn setup(more: &str) -> Setup {
     Setup::two().section(&format!("telemetry: {{ audit: audit.log, {more} }}"))
 }
 
@@ -29,7 +29,7 @@ pub fn path(world: &World) -> PathBuf {
 }
 
 /// The whole lines of the audit log so far: each is an object.
-fn lines(world: &World) -> Vec<Value> {
+pub fn lines(world: &World) -> Vec<Value> {
     let text = std::fs::read_to_string(path(world)).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let line =

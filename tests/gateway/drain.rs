@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use crate::audit;
 use crate::batches::{self, pair, start, stored, until};
-use crate::catalog::faults::{Fault, PATIENCE};
+use crate::catalog::faults::{Fault, Gate, PATIENCE};
 use crate::client::Reply;
 use crate::harness::{Setup, World};
 use crate::load::Connection;
@@ -122,6 +123,105 @@ async fn a_second_signal_ends_the_drain() {
         log.contains("stopped at once, because of a second signal"),
         "{log}"
     );
+}
+
+/// The number of clients that leave while a catalog works on their changes.
+const LEAVING: usize = 20;
+
+/// Sends changes that their catalog carries out, and returns once their clients have left. The answers wait at the gate.
+async fn leave(world: &World) -> Gate {
+    let gate = Gate::new();
+    let held = Fault::HoldAfter(gate.clone());
+    let west = world.catalog("west");
+    west.fail_always("insert_into_table", held);
+    let insert = "/v1/table/west%24t1/insert";
+    let clients = (0..LEAVING).map(|number| {
+        let id = format!("left-{number}");
+        let client = world.client().header("x-request-id", &id);
+        let rows = crate::client::full("rows");
+        tokio::spawn(async move { client.post_rows(insert, rows).await })
+    });
+    let clients: Vec<_> = clients.collect();
+    gate.reached(LEAVING).await;
+    for client in clients {
+        client.abort();
+        let _ = client.await;
+    }
+    let left = async {
+        while world.metric("nsgate_connections").await > 0.0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let left = tokio::time::timeout(PATIENCE, left).await;
+    left.expect("the gateway sees its clients leave");
+    gate
+}
+
+/// Returns the values at `key` in the audit log's lines of the clients that left; each has one line there, and one in
+/// the access log.
+async fn lines_of_those_that_left(world: &World, key: &str) -> Vec<Value> {
+    let ids = |lines: &[Value], key: &str| {
+        let ids = lines.iter().filter_map(|line| line[key].as_str());
+        let mut ids: Vec<String> = ids
+            .filter(|id| id.starts_with("left-"))
+            .map(str::to_owned)
+            .collect();
+        ids.sort();
+        ids
+    };
+    let mut all: Vec<String> = (0..LEAVING)
+        .map(|number| format!("left-{number}"))
+        .collect();
+    all.sort();
+    let audited = audit::lines(world);
+    assert_eq!(ids(&audited, "request"), all);
+    until("the log is read to its end", || {
+        let log = world.log();
+        let lines: Vec<Value> = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        ids(&lines, "id") == all
+    })
+    .await;
+    let left = audited
+        .iter()
+        .filter(|line| line["outcome"] == "unanswered");
+    left.map(|line| line[key].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_changes_whose_clients_have_left_and_for_their_lines() {
+    for more in ["", "audit_required: true"] {
+        let mut world = audit::world(more).await;
+        let gate = leave(&world).await;
+        world.terminate();
+        closed(&world).await;
+        // A gateway that did not wait would be gone after a few of these.
+        for _ in 0..200 {
+            assert_eq!(world.admin().get("/ready").await.status, 503);
+        }
+        gate.open();
+        assert_eq!(world.ended().await, Some(0));
+        let answers = lines_of_those_that_left(&world, "catalog_status").await;
+        assert_eq!(answers, vec![json!(200); LEAVING], "{more}");
+    }
+}
+
+#[tokio::test]
+async fn changes_that_are_cut_off_by_the_end_of_the_drain_have_their_lines() {
+    for more in ["", "audit_required: true"] {
+        let setup = audit::setup(more).listen("drain_timeout: 100ms");
+        let mut world = setup.start().await.seeded();
+        let gate = leave(&world).await;
+        world.terminate();
+        assert_eq!(world.ended().await, Some(0));
+        let answers = lines_of_those_that_left(&world, "catalog_status").await;
+        assert_eq!(answers, vec![Value::Null; LEAVING], "{more}");
+        let told = "stopped before catalogs answered changes whose clients had left";
+        assert!(world.log().contains(told), "{}", world.log());
+        gate.open();
+    }
 }
 
 /// The number of times that the gateway is stopped under load; `NSGATE_DRAIN_ROUNDS` sets another one.

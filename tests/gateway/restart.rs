@@ -1,6 +1,7 @@
 //! Restarts under load: on sockets that the service manager holds, and of two gateways one after the other. No
 //! connection is refused for good, and no request fails.
 
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -20,6 +21,8 @@ use crate::load::Connection;
 use crate::running_gateway::program;
 use crate::token;
 
+/// The file with the logs of all gateways of a service manager.
+const LOG: &str = "managed.log";
 const RESTARTS: usize = 3;
 const CLIENTS: usize = 8;
 
@@ -65,6 +68,38 @@ impl ServiceManager {
             all.push('\n');
         }
         all
+    }
+
+    /// Sends messages to its own socket, which it does not read, until there is no room for another one.
+    fn fill(&self) {
+        let mut sent = 1;
+        while sent > 0 {
+            // A new socket each time, because each may have only so many messages under way.
+            let sender = UnixDatagram::unbound().unwrap();
+            sender.set_nonblocking(true).unwrap();
+            sent = 0;
+            while sender.send_to(b"FULL=1", &self.path).is_ok() {
+                sent += 1;
+            }
+        }
+    }
+
+    /// Reloads the configuration, and then checks that clients and operators are served.
+    async fn reload(&self) {
+        let admin = Client::new(self.admin.local_addr().unwrap());
+        let served = async {
+            admin.post_nothing("/reload").await.ok();
+            let exists = "/v1/table/west%24t1/exists";
+            self.client().post(exists, &json!({})).await.ok();
+            admin.get("/ready").await.ok();
+        };
+        let served = tokio::time::timeout(PATIENCE, served).await;
+        served.expect("the gateway serves");
+    }
+
+    /// The log of the gateway.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.world.folder().join(LOG)).unwrap()
     }
 
     fn signal(&self, name: &str) {
@@ -114,6 +149,8 @@ fn start(
     let passed = |socket: &TcpListener| Stdio::from(OwnedFd::from(socket.try_clone().unwrap()));
     let script = "export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=data:admin; \
                   exec \"$0\" serve --config gateway.yaml 3<&0 4<&1 </dev/null >/dev/null";
+    let log = world.folder().join(LOG);
+    let log = File::options().create(true).append(true).open(log).unwrap();
     Command::new("sh")
         .args(["-c", script, &program()])
         .current_dir(world.folder())
@@ -122,7 +159,7 @@ fn start(
         .envs(variables.iter().copied())
         .stdin(passed(data))
         .stdout(passed(admin))
-        .stderr(Stdio::null())
+        .stderr(log)
         .spawn()
         .unwrap()
 }
@@ -266,6 +303,48 @@ async fn the_service_manager_is_told_of_each_change_and_that_the_gateway_lives()
     admin.get("/ready").await.ok();
     manager.signal("TERM");
     manager.notified("STOPPING=1");
+}
+
+#[tokio::test]
+async fn a_service_manager_that_reads_late_is_told_all_and_holds_nothing_up() {
+    let world = Setup::two().start().await.seeded();
+    let manager = ServiceManager::of(world, &[("WATCHDOG_USEC", "20000")]).await;
+    manager.fill();
+    for _ in 0..4 {
+        manager.reload().await;
+    }
+    for reload in 0..4 {
+        let told = manager.notified("READY=1");
+        assert!(told.contains("RELOADING=1"), "reload {reload}: {told}");
+    }
+    manager.notified("WATCHDOG=1");
+}
+
+#[tokio::test]
+async fn a_service_manager_that_never_reads_does_not_keep_the_gateway_from_stopping() {
+    let world = Setup::two().start().await.seeded();
+    let mut manager = ServiceManager::of(world, &[]).await;
+    manager.fill();
+    for _ in 0..12 {
+        manager.reload().await;
+    }
+    manager.signal("TERM");
+    let ended = async {
+        loop {
+            if let Some(status) = manager.running.try_wait().unwrap() {
+                return status.success();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, ended).await;
+    assert!(ended.expect("the gateway stops"));
+    let log = manager.log();
+    let lost = "the service manager does not read NOTIFY_SOCKET, and was not told the state";
+    for state in ["READY=1", "STOPPING=1"] {
+        let mut lines = log.lines().filter(|line| line.contains(lost));
+        assert!(lines.any(|line| line.contains(state)), "{state}: {log}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const SNAPSHOT: &[&str] = &["--test", "gateway", "snapshot::"];
 const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
+const DRAIN: &[&str] = &["--test", "gateway", "drain::"];
 const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
@@ -218,8 +219,8 @@ pub const BATCH_BUGS: &[Bug] = &[
     Bug {
         name: "a lock goes with its client",
         file: "src/gateway/detached_change.rs",
-        right: "            runtime.spawn(sending);",
-        wrong: "            drop((sending, runtime));",
+        right: "                drop(sending.await);\n",
+        wrong: "                drop(sending);\n",
         checkers: &[GATEWAY, SIMULATION],
     },
     Bug {
@@ -242,6 +243,27 @@ pub const BATCH_BUGS: &[Bug] = &[
         right: ".filter(|shown| *shown != staged)",
         wrong: ".filter(|shown| *shown < staged)",
         checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "a version of another size is committed",
+        file: REQUESTS,
+        right: "                CreateOutcome::Strange(refusal) => Event::Strange(entry, refusal).into(),",
+        wrong: "                CreateOutcome::Strange(_) => Event::Created(entry).into(),",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "the sizes of versions that are created together are not compared",
+        file: "src/batch/participant/create.rs",
+        right: "                .map(|(made, entry)| made.of(entry))\n",
+        wrong: "                .map(|(made, _)| made)\n",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "a stop does not wait for changes whose clients have left",
+        file: "src/batch.rs",
+        right: "self.coordinator.open.is_at_work() || self.detached() > 0",
+        wrong: "self.coordinator.open.is_at_work()",
+        checkers: &[DRAIN],
     },
     Bug {
         name: "what was freed of one table is freed of the next of its name",

@@ -22,7 +22,7 @@ pub enum CreateOutcome {
     /// The catalog created an object, but not the requested one.
     Spoiled(Refusal, Option<CatalogDescription>),
     /// The catalog answered that it created the version, but shows one of another size, which may be another writer's.
-    Strange(Refusal, CatalogDescription),
+    Strange(Refusal),
     /// The catalog answered 409: the version exists, from an earlier attempt of this batch or from another writer.
     Conflicted(Refusal),
     /// The catalog may have acted.
@@ -40,7 +40,7 @@ impl CreateOutcome {
         else {
             return self;
         };
-        match self {
+        match &self {
             Self::Yes(described)
                 if let Some(shown) = described
                     .proof
@@ -50,9 +50,9 @@ impl CreateOutcome {
                 let refusal = Refusal::conflict(format!(
                     "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
                 ));
-                Self::Strange(refusal, described)
+                Self::Strange(refusal)
             }
-            other => other,
+            _ => self,
         }
     }
 }

@@ -168,7 +168,7 @@ fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
         CreateOutcome::Unsent(refusal)
         | CreateOutcome::Refused(refusal)
         | CreateOutcome::Spoiled(refusal, _)
-        | CreateOutcome::Strange(refusal, _)
+        | CreateOutcome::Strange(refusal)
         | CreateOutcome::Conflicted(refusal) => Some(refusal.clone()),
         CreateOutcome::Lost => Some(Refusal::unavailable(
             "the version before it got no clear answer",

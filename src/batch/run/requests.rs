@@ -92,13 +92,6 @@ impl BatchRun {
                 }
                 .at(entry),
             };
-            let created = match created {
-                // A catalog that has never kept a size writes manifests of its own, so a different size means nothing.
-                CreateOutcome::Strange(_, described) if !tags.keeps_sizes(asked) => {
-                    CreateOutcome::Yes(described)
-                }
-                created => created,
-            };
             if let CreateOutcome::Yes(described) = &created {
                 tags.learn(asked, described);
             }
@@ -113,7 +106,7 @@ impl BatchRun {
                     described: described.map(|described| (entry, described)),
                     ..Event::Spoiled(entry, refusal).into()
                 },
-                CreateOutcome::Strange(refusal, _) => Event::Strange(entry, refusal).into(),
+                CreateOutcome::Strange(refusal) => Event::Strange(entry, refusal).into(),
                 CreateOutcome::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 CreateOutcome::Lost => Event::Lost(entry).into(),
             };
@@ -284,7 +277,7 @@ impl CreateOutcome {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
             Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
             Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
-            Self::Strange(refusal, described) => Self::Strange(refusal.at(entry), described),
+            Self::Strange(refusal) => Self::Strange(refusal.at(entry)),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
             Self::Yes(_) | Self::Lost => self,
         }

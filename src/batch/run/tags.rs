@@ -5,27 +5,19 @@
 
 use std::sync::Arc;
 
-use dashmap::{DashMap, DashSet};
+use dashmap::DashMap;
 
 use crate::batch::log::Action;
 use crate::batch::participant::CatalogDescription;
 use crate::batch::plan::Entry;
 
-/// True for each catalog that has kept every tag so far, no entry if it has shown none; and the catalogs that have
-/// kept a size.
+/// True for each catalog that has kept every tag so far; no entry if it has shown none.
 #[derive(Clone, Default)]
-pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>, Arc<DashSet<Arc<str>>>);
+pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>);
 
 impl Tags {
     /// Learns from the answer to a create.
     pub(super) fn learn(&self, entry: &Entry, made: &CatalogDescription) {
-        if let Action::CreateVersion { manifest_size, .. } = &entry.action
-            && manifest_size.is_some()
-            && *manifest_size == made.proof.manifest_size
-            && !self.keeps_sizes(entry)
-        {
-            self.1.insert(Arc::clone(&entry.line.table.backend));
-        }
         let Some((staged, shown)) = both(entry, Some(made)) else {
             return;
         };
@@ -34,11 +26,6 @@ impl Tags {
         if self.0.get(catalog).is_none_or(|known| *known && !keeps) {
             self.0.insert(Arc::clone(catalog), keeps);
         }
-    }
-
-    /// True if the entry's catalog has shown a version with the size of the manifest that was staged for it.
-    pub(super) fn keeps_sizes(&self, entry: &Entry) -> bool {
-        self.1.contains(&entry.line.table.backend)
     }
 
     /// True if the tag of the found version proves that it is not the staged one. Only a catalog that is known to keep

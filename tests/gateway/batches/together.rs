@@ -48,6 +48,36 @@ async fn a_refusal_of_the_other_undoes_all_of_them() {
     assert_eq!(visible(&world, "west").await, [1]);
 }
 
+/// One of the versions that the catalog shows may be another writer's.
+#[tokio::test]
+async fn a_version_of_another_size_in_the_answer_waits_for_an_operator() {
+    let world = world("atomic").await;
+    let shown = r#"{"versions":[{"version":2,"manifest_size":6},{"version":3,"manifest_size":9}]}"#;
+    world
+        .catalog("west")
+        .fail(GROUPED, Fault::DoneBut(200, shown));
+    let reply = world.client().post(BATCH, &batch(&world)).await;
+    assert_eq!(reply.outcome(), (409, Some(14)), "{reply:?}");
+    let words = reply.words();
+    assert!(
+        words.contains("entries[2]") && words.contains("9 bytes instead of 6"),
+        "{reply:?}"
+    );
+    until("east is undone", || stored(&world, "east") == [1]).await;
+    let waits = async {
+        while world.metric("nsgate_batch_hazards").await < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(crate::catalog::faults::PATIENCE, waits).await;
+    waited.expect("an operator is asked");
+    assert_eq!(
+        stored(&world, "west").last(),
+        Some(&3),
+        "nothing is deleted"
+    );
+}
+
 /// The catalog may have acted, and does not say so: the gateway looks for every version of the group.
 #[tokio::test]
 async fn an_unclear_answer_is_settled_for_the_whole_group() {

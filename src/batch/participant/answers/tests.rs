@@ -21,7 +21,7 @@ fn word(status: u16, body: &str) -> &'static str {
         CreateOutcome::Refused(_) => "refused",
         CreateOutcome::Conflicted(_) => "conflicted",
         CreateOutcome::Lost => "lost",
-        CreateOutcome::Unsent(_) | CreateOutcome::Spoiled(..) | CreateOutcome::Strange(..) => {
+        CreateOutcome::Unsent(_) | CreateOutcome::Spoiled(..) | CreateOutcome::Strange(_) => {
             "no answer of a create"
         }
     }
