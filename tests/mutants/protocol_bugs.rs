@@ -136,8 +136,8 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     Bug {
         name: "what is seen beside a question that is not answered is forgotten",
         file: SETTLE,
-        right: "        self.is_there(entry, check);\n        let missed = false;\n",
-        wrong: "        let missed = check.missed;\n",
+        right: "            self.is_there(entry, check);\n            let missed = false;\n",
+        wrong: "            let missed = check.missed;\n",
         checkers: &[UNIT, WALKS, SIMULATION],
     },
     Bug {
