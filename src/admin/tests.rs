@@ -253,7 +253,7 @@ async fn what_is_no_decision_is_refused_with_what_one_is() {
         (r#"{"decision": "abort", "who": 7}"#, "expected a string"),
         (
             r#"{"decision": "abort", "who": "a\nb"}"#,
-            "control characters",
+            "characters in it that are not seen",
         ),
         (&long, "longer than 2048 bytes"),
         (&huge, "too large"),
