@@ -26,7 +26,7 @@ pub struct BatchList {
     pub batches: Vec<BatchSummary>,
     /// The number of unfinished batches that are not on the page.
     pub more: usize,
-    /// Of these, the batches that wait for an operator.
+    /// The number of these that wait for an operator.
     #[serde(default)]
     pub more_waiting: usize,
 }

@@ -1,6 +1,6 @@
 //! The durable batch log, as a trait: `disk` implements it in a file, and `postgres` in a database.
 //!
-//! Of each batch it has the intent, the one decision, the settled entries, and the end.
+//! It has the intent of each batch, its one decision, its settled entries, and its end.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ pub struct Totals {
 pub struct CatalogTotals {
     /// All of them.
     pub sent: u64,
-    /// Those that waited [`SLOW`](super::SLOW) or longer, but for those that read or write rows.
+    /// The requests that waited [`SLOW`](super::SLOW) or longer, without those that read or write rows.
     pub slow: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Reads the names in the answer to a listing while it arrives; pure.
 //!
-//! What a parser of the whole answer would refuse is refused, at the latest at the end. Only a name, a page token or
+//! The scanner refuses what a parser of the whole answer would refuse, at the latest at the end. Only a name, a page token or
 //! another value that is not complete is held.
 
 use std::borrow::Cow;

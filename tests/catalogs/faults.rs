@@ -1,4 +1,5 @@
-//! What the tests of faults of one request of a batch share (late, lost, repeated); they are in the files of its folder.
+//! The set-up that the tests of faults of one request of a batch share (late, lost, repeated); they are in the files of
+//! its folder.
 //!
 //! Real catalogs run behind relays, real clients in front of the gateway. `lab$t` is the table whose catalog gets the
 //! fault. `prod$o` is in another catalog, so that a batch spans two.

@@ -1,4 +1,4 @@
-//! What the tests of the audit log share; they are in the files of its folder.
+//! The set-up that the tests of the audit log share; they are in the files of its folder.
 
 mod bounds;
 mod fleet;

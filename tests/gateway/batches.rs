@@ -1,4 +1,4 @@
-//! What the tests of batches share; they are in the files of its folder.
+//! The set-up that the tests of batches share; they are in the files of its folder.
 
 mod client_leaves;
 mod commit;

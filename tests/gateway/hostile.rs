@@ -1,4 +1,5 @@
-//! What the tests of clients and catalogs that break HTTP on purpose share; they are in the files of its folder.
+//! The set-up that the tests of clients and catalogs that break HTTP on purpose share; they are in the files of its
+//! folder.
 
 mod catalogs;
 mod chunks;

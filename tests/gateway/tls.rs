@@ -1,4 +1,4 @@
-//! What the tests of TLS share; they are in the files of its folder.
+//! The set-up that the tests of TLS share; they are in the files of its folder.
 
 mod catalogs;
 mod clients;

@@ -1,5 +1,5 @@
-//! What the tests share that look for messages which another reader understands differently; they are in the files of its
-//! folder.
+//! The set-up of the tests that look for messages which another reader understands differently; they are in the files of
+//! its folder.
 
 mod bodies;
 mod lenient;

@@ -1,4 +1,4 @@
-//! What the directed simulations share, each with one fault that once broke a promise; they are in the files of its folder.
+//! The set-up that the directed simulations share, each with one fault that once broke a promise; they are in the files of its folder.
 //!
 //! Random scenarios reach most of these cases, but seldom all of them in one run.
 

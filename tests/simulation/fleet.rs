@@ -1,4 +1,4 @@
-//! What simulations of gateways that share a log are made of: the real code of each, a simulated server and networks, and
+//! The parts of simulations of gateways that share a log: the real code of each, a simulated server and networks, and
 //! what happens to them; the runs are in `fleet/seeds.rs`.
 
 mod gateway;

@@ -37,7 +37,7 @@ pub struct StatusReport {
     pub batches: Vec<BatchLine>,
     /// The number of unfinished batches that are not listed.
     pub more_batches: usize,
-    /// Of these, the batches that wait for a person's decision.
+    /// The number of these that wait for a person's decision.
     #[serde(default)]
     pub more_waiting_batches: usize,
     /// The reason why the batches are not known; `None` if they are.
