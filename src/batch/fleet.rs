@@ -91,6 +91,10 @@ pub trait GuardStore: Send + Sync {
 pub trait LocalTables: Send + Sync {
     /// Waits until no change of the table is under way here. Returns true if one that had no answer may still land.
     fn settled(&self, key: &str) -> BoxFuture<'static, bool>;
+    /// True if no change of any table is under way here, and none that had no answer may still land.
+    fn all_settled(&self) -> bool;
+    /// Assumes that a change of another gateway may still land on any table.
+    fn expect_strays(&self);
 }
 
 /// The gateways that share one log. A log that only one gateway can use has none.
@@ -194,6 +198,18 @@ impl Fleet {
         match self.tables.get() {
             Some(tables) => tables.settled(&guard.key).await,
             None => false,
+        }
+    }
+
+    /// True if this gateway leaves no change behind that may still land.
+    pub(in crate::batch) fn all_settled(&self) -> bool {
+        self.tables.get().is_none_or(|tables| tables.all_settled())
+    }
+
+    /// Assumes that a change of a gateway that is gone may still land on any table.
+    pub(in crate::batch) fn expect_strays(&self) {
+        if let Some(tables) = self.tables.get() {
+            tables.expect_strays();
         }
     }
 

@@ -5,6 +5,7 @@
 //! begun, or this gateway may have lost its contact to the log.
 
 mod client;
+mod doubt;
 mod entrance;
 mod pass_on;
 mod streamed;
@@ -28,6 +29,7 @@ use crate::gateway::RoutingSnapshot;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 pub use client::{PeerClient, PeerNetwork, Unanswered};
+use doubt::Doubt;
 pub use entrance::Entrance;
 use pass_on::pass_on;
 use streamed::StreamedAnswer;
@@ -122,7 +124,8 @@ where
         }
         match sharing.fleet.admit(subject.as_ref()) {
             Err(refusal) => {
-                let refusal = pass_on::of_repeat(asked, refusal);
+                let operation = RequestContext::of(asked.extensions()).operation;
+                let refusal = Doubt::of(asked, operation).instead_of(refusal);
                 Either::Right(Either::Left(RefusedFuture::with(refusal)))
             }
             Ok(Some(passage)) => {

@@ -130,7 +130,9 @@ impl Connection {
                     Ok(reply) => reply,
                     // The request was never sent, because the gateway had already announced the
                     // close.
-                    Err(error) if error.is_canceled() || error.is_closed() => {
+                    Err(error)
+                        if error.is_canceled() || error.is_closed() || is_refused(&error) =>
+                    {
                         asked.told = true;
                         break;
                     }
@@ -153,6 +155,15 @@ impl Connection {
             asked
         })
     }
+}
+
+/// True if the gateway promised not to carry the request out, because it closes the HTTP/2 connection.
+fn is_refused(error: &hyper::Error) -> bool {
+    let cause =
+        std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| {
+        cause.is_go_away() && cause.is_remote() && cause.reason() == Some(h2::Reason::NO_ERROR)
+    })
 }
 
 /// Opens a TLS connection without sending a request.

@@ -201,6 +201,7 @@ impl Choice {
                     Box::new(most),
                 ]
             }
+            _ if name.starts_with("INSERT INTO stray") => vec![Box::new(self.key())],
             _ => self.of_types(statement),
         }
     }

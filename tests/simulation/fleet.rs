@@ -21,6 +21,11 @@ use crate::scenario::{FleetPlan, Trouble};
 /// The longest time for which a gateway that ends waits for its batches.
 const DRAINS: Duration = Duration::from_secs(10);
 
+/// The longest time in which a gateway finds back to the log once all trouble is over.
+const FINDS_BACK: Duration = Duration::from_secs(30);
+/// The interval at which it is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// The networks that are cut, and until when; and when the last trouble so far is over.
 #[derive(Default)]
 pub struct Troubles {
@@ -55,6 +60,12 @@ impl World {
             over.filter(|over| *over > Instant::now())
         })
         .await;
+    }
+
+    /// Waits until no request to the server of the log is late any more.
+    async fn late_requests_are_there(&self) {
+        let last = self.scenario.rough_for + Duration::from_millis(store::LATEST);
+        sleep(last.saturating_sub(self.elapsed())).await;
     }
 
     fn is_in_trouble(&self, trouble: Trouble) {
@@ -93,6 +104,33 @@ impl World {
             .fleet
             .as_ref()
             .expect("gateways that share a log")
+    }
+}
+
+impl Front {
+    /// Waits until every gateway knows what batches do.
+    ///
+    /// # Errors
+    /// The name of one that does not find back.
+    pub async fn all_take_part(&self) -> Result<(), String> {
+        let gateways = 0..self.world.gateways();
+        if gateways.len() == 1 {
+            return Ok(());
+        }
+        self.world.late_requests_are_there().await;
+        let knows = |gateway: usize| {
+            let running = self.running(gateway).filter(|it| it.is_open);
+            let counts = running.and_then(|it| Some(it.batches.fleet()?.counts()));
+            counts.is_some_and(|it| it.lease.is_some_and(|left| !left.is_zero()))
+        };
+        let until = Instant::now() + FINDS_BACK;
+        while let Some(lost) = gateways.clone().find(|gateway| !knows(*gateway)) {
+            if Instant::now() > until {
+                return Err(format!("g{lost} does not find back to the log"));
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(())
     }
 }
 

@@ -220,7 +220,7 @@ fn tables(batch: &OpenBatch) -> impl Iterator<Item = (Arc<str>, String)> + '_ {
 /// Checks that every table can be read and written again at the end, and shows what its catalog has.
 async fn look_again(front: &Arc<Front>, open: &[OpenBatch]) -> Vec<String> {
     let world = &front.world;
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<_> = front.all_take_part().await.err().into_iter().collect();
     let mut client = Client::new(front, 5);
     let stuck = {
         let inner = world.lock();

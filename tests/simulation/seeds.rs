@@ -13,6 +13,7 @@ use crate::history::Counts;
 use crate::network::Fault;
 use crate::run::{simulate, watch_panics};
 use crate::scenario::{Faults, Scenario};
+use crate::trace::with_log;
 
 /// The events that must happen at least once in a run, besides every kind of fault.
 const HAPPENS: [&str; 20] = [
@@ -105,7 +106,8 @@ pub fn check(scenario: fn(u64) -> Scenario, seeds: Range<u64>, happens: &[&str])
             });
         }
     });
-    for (kind, seeds) in kinds.into_inner().unwrap() {
+    let kinds = kinds.into_inner().unwrap();
+    for (kind, seeds) in &kinds {
         let first = &seeds[..seeds.len().min(5)];
         println!("{:>8}  {kind}  {first:?}", seeds.len());
     }
@@ -115,6 +117,7 @@ pub fn check(scenario: fn(u64) -> Scenario, seeds: Range<u64>, happens: &[&str])
         println!("seed {seed} breaks a promise; NSGATE_SEED={seed} replays it:");
         panic!("{}", wrong.join("\n"));
     }
+    assert!(kinds.is_empty(), "seeds break promises");
     let kinds = Fault::ALL.map(Fault::name);
     let never = happens
         .iter()
@@ -157,7 +160,7 @@ fn kind(wrong: &str) -> String {
 }
 
 fn replay(scenario: Scenario) {
-    let ended = simulate(scenario, &Arc::new(Metrics::new()), true);
+    let ended = with_log(|| simulate(scenario, &Arc::new(Metrics::new()), true));
     println!("{}\n{}", ended.trace.join("\n"), ended.counts);
     assert!(ended.wrong.is_empty(), "{}", ended.wrong.join("\n"));
 }

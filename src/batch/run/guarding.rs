@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::Coordinator;
+use super::{Coordinator, STRAYS};
 use crate::backend::Backend;
 use crate::batch::fleet::{
     Fleet, Guard, LocalTables, OwnedGuards, Role, Unguarded, guard_key, parts_of,
@@ -192,5 +192,18 @@ impl LocalTables for CoordinatorTables {
                 }
             }
         })
+    }
+
+    fn all_settled(&self) -> bool {
+        self.0.upgrade().is_none_or(|coordinator| {
+            coordinator.locks.sweep();
+            coordinator.locks.is_empty() && !coordinator.visibility.has_any_strays()
+        })
+    }
+
+    fn expect_strays(&self) {
+        if let Some(coordinator) = self.0.upgrade() {
+            coordinator.visibility.expect_strays(STRAYS);
+        }
     }
 }

@@ -84,6 +84,13 @@ impl Strays {
             || of_table.is_some_and(|strays| strays.iter().any(|stray| stray.until > now))
     }
 
+    /// True if another writer's create may land in any table.
+    pub(super) fn has_any(&self) -> bool {
+        self.sweep();
+        let anywhere = *self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
+        anywhere.is_some_and(|until| until > Instant::now()) || !self.tables.is_empty()
+    }
+
     /// Removes the strays that cannot land any more.
     pub(super) fn sweep(&self) {
         let now = Instant::now();

@@ -18,6 +18,11 @@ impl Visibility {
         self.strays.has(table)
     }
 
+    /// True if a create of another writer that got no answer may land in any table.
+    pub fn has_any_strays(&self) -> bool {
+        self.strays.has_any()
+    }
+
     /// The tables of a catalog with hidden versions, or with requests that may still arrive.
     pub fn tables_of(&self, catalog: &str) -> BTreeSet<TableKey> {
         let tables = self.tables.iter();

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body::Body as _;
 use tokio::time::{Instant, sleep};
 use tower::Service;
 
 use super::client::Unanswered;
+use super::doubt::{Doubt, IDEMPOTENCY_KEY};
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
 use crate::batch::fleet::{Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
-use crate::error::retry_after::RetryAfter;
 use crate::gateway::unread;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
@@ -30,8 +30,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The length up to which a body without a type is kept, to be passed on again. Bodies of reads are short.
 const SHORT: u64 = 64 << 10;
 /// The words for a time in which no gateway has the log.
-const NO_OWNER: &str = "no gateway has the batch log";
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
+/// The words for a gateway that had the batch log for a moment.
+const LOST_AGAIN: &str = "the batch log was lost again";
 
 /// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile.
 pub(super) async fn pass_on<S, R>(
@@ -50,32 +51,27 @@ where
     let learned = RequestContext::of(asked.extensions());
     let (operation, peer) = (learned.operation, learned.peer.clone());
     let exchange = learned.exchange.clone();
+    let mut doubt = Doubt::of(asked, operation);
     if learned.is_passed_on {
-        return Err(later("the gateway that had the batch log lost it"));
+        return Err(doubt.refusal("the gateway that had the batch log lost it"));
     }
-    let (kept, repeats) = keep(&sharing, asked, operation).await?;
-    let mut may_have_acted = false;
+    let (kept, repeats) = keep(&sharing, asked, operation, &mut doubt).await?;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let owner = match sharing.fleet.owner(left).await {
-            Err(_) if may_have_acted => {
-                let key = request.borrow_mut().headers().get(IDEMPOTENCY_KEY);
-                return Err(unknown(NO_OWNER, key));
-            }
-            owner => owner?,
-        };
+        let owner = sharing.fleet.owner(left).await;
+        let owner = owner.map_err(|_| doubt.refusal(NO_OWNER))?;
         let (Some(owner), Some(peers)) = (owner, &sharing.peers) else {
             let asked = request.borrow_mut();
             if let Some(body) = kept {
                 *asked.body_mut() = Body::full(body);
             }
-            let Some(passage) = sharing.fleet.admit(subject.as_ref())? else {
-                return Err(later("the batch log was lost again"));
-            };
+            let admitted = sharing.fleet.admit(subject.as_ref());
+            let passage = admitted.ok().flatten();
+            let passage = passage.ok_or_else(|| doubt.refusal(LOST_AGAIN))?;
             let passage = Arc::new(passage);
             let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
-            return judged(&passage, effect, answer);
+            return doubt.judge(judged(&passage, effect, answer));
         };
         if let Some(exchange) = &exchange {
             exchange.passes_on_to(&owner.name);
@@ -92,11 +88,11 @@ where
         let (may_repeat, words) = match answered {
             Ok(response) => {
                 sharing.fleet.passed_on(true);
-                return Ok(response);
+                return doubt.judge(Ok(response));
             }
             Err(Unanswered::Unsent(words)) => (kept.is_some(), words),
             Err(Unanswered::Lost(words)) => {
-                may_have_acted = true;
+                doubt.was_sent();
                 (kept.is_some() && repeats, words)
             }
         };
@@ -107,10 +103,10 @@ where
         );
         if !may_repeat || Instant::now() > until {
             sharing.fleet.passed_on(false);
-            let key = request.borrow_mut().headers().get(IDEMPOTENCY_KEY);
-            let key = key.filter(|_| operation.is_some_and(|of| of.lock() == Lock::Batch));
-            let is_change = operation.is_none_or(|of| of.access() == Access::Write);
-            return Err(unanswered(&owner, key, may_have_acted && is_change));
+            let name = owner.name;
+            return Err(doubt.refusal(&format!(
+                "gateway `{name}`, which has the batch log, does not answer"
+            )));
         }
         sleep(PAUSE).await;
     }
@@ -128,6 +124,7 @@ async fn keep(
     sharing: &Sharing,
     request: &mut Request<Body>,
     operation: Option<Operation>,
+    doubt: &mut Doubt,
 ) -> Result<(Option<Bytes>, bool), Error> {
     let is_batch = operation.is_some_and(|operation| operation.lock() == Lock::Batch);
     let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
@@ -147,7 +144,8 @@ async fn keep(
         // With a key, the batch is found again at the next owner.
         let key = format!("nsgate-{}", uuid::Uuid::new_v4());
         if let Ok(key) = HeaderValue::try_from(key) {
-            request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+            request.headers_mut().insert(IDEMPOTENCY_KEY, key.clone());
+            doubt.has_key(key);
         }
     }
     Ok((Some(body), is_batch || is_read))
@@ -160,46 +158,4 @@ fn copy(request: &Request<Body>, body: Bytes) -> Request<Body> {
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     copy
-}
-
-fn unanswered(owner: &Owner, key: Option<&HeaderValue>, may_have_acted: bool) -> Error {
-    let name = &owner.name;
-    let words = format!("gateway `{name}`, which has the batch log, does not answer");
-    if may_have_acted {
-        unknown(&words, key)
-    } else {
-        later(&words)
-    }
-}
-
-/// Returns the error for a request of which nothing was carried out.
-fn later(words: &str) -> Error {
-    Error::unavailable(format!("{words}; retry later")).with_retry_after(RetryAfter::SOON)
-}
-
-/// Returns the refusal of a request that this gateway cannot serve. A batch with a key may be a repeat, and the gateway
-/// that had the batch log may have carried the first one out: the refusal must not read as the end of the batch.
-pub(super) fn of_repeat(request: &Request<Body>, refusal: Error) -> Error {
-    let operation = RequestContext::of(request.extensions()).operation;
-    let key = request.headers().get(IDEMPOTENCY_KEY);
-    match key.and_then(|key| key.to_str().ok()) {
-        Some(key) if operation.is_some_and(|of| of.lock() == Lock::Batch) => {
-            let words = format!(
-                "this gateway has lost its contact to the batch log. If this batch was sent before, it may have been carried out: send it again with `Idempotency-Key: {key}` to learn how it ended"
-            );
-            Error::unavailable(words).with_retry_after(RetryAfter::SOON)
-        }
-        _ => refusal,
-    }
-}
-
-/// Returns the error for a request that may have been carried out.
-fn unknown(words: &str, key: Option<&HeaderValue>) -> Error {
-    let key = key.and_then(|key| key.to_str().ok());
-    Error::unavailable(match key {
-        Some(key) => format!(
-            "{words}. The batch may have been carried out: send it again with `Idempotency-Key: {key}` to learn how it ended"
-        ),
-        None => format!("{words}. The change may have been carried out: look before you repeat it"),
-    })
 }

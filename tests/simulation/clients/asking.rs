@@ -31,6 +31,10 @@ impl Client {
             Reply::Broken | Reply::NotSent => return,
         };
         let inner = &mut *self.world.lock();
+        // While no gateway has the log, none knows. In the end one must.
+        if status == 503 && !inner.calm && self.world.gateways() > 1 {
+            return;
+        }
         let to = inner.tick();
         let said = said.unwrap_or_default();
         let name = inner.ledger.name(id);

@@ -17,8 +17,8 @@ use crate::simulated_postgres::{
 
 /// The bytes of a connection that are under way at most.
 const PIPE: usize = 1 << 20;
-/// The longest delay of a request or an answer.
-const LATEST: u64 = 15_000;
+/// The longest delay of a request or an answer, in milliseconds.
+pub const LATEST: u64 = 15_000;
 
 /// The servers, and the content of the log.
 pub struct Store {

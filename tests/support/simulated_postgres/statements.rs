@@ -333,6 +333,16 @@ pub static STATEMENTS: &[Statement] = &[
         },
     },
     Statement {
+        sql: "INSERT INTO stray (key) VALUES ($1) ON CONFLICT DO NOTHING RETURNING key",
+        parameters: &[TEXT],
+        columns: &[TEXT],
+        run: |db, given| {
+            let key: String = given.get(1);
+            let is_new = db.strays.insert(key.clone());
+            Ok(is_new.then(|| vec![cell(&key, TEXT)]).into_iter().collect())
+        },
+    },
+    Statement {
         sql: "DELETE FROM stray WHERE key = ANY ($1) RETURNING key",
         parameters: &[TEXTS],
         columns: &[TEXT],

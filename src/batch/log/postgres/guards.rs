@@ -3,11 +3,16 @@
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
+use super::cause::Trouble;
+use super::link::Link;
 use crate::batch::fleet::{Guard, GuardStore};
 use crate::batch::log::LogError;
 
 /// The number of requests for guards that may wait. Beyond it, batches wait.
 const QUEUE: usize = 4096;
+
+/// The key that stands for any table, among those for which a gateway knew a change that had no answer.
+pub(super) const ANY_TABLE: &str = "*";
 
 /// A request of the gateway that owns the log.
 pub(super) enum Request {
@@ -33,6 +38,13 @@ pub(super) struct GuardRequests(pub(super) mpsc::Receiver<Request>);
 pub(super) fn channel() -> (PostgresGuards, GuardRequests) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     (PostgresGuards(sender), GuardRequests(receiver))
+}
+
+/// Notes that changes of a gateway may still land, on any table: it is dead, or it ends before they are answered. The
+/// next batch learns it when its tables are guarded.
+pub(super) async fn leave_strays(link: &mut Link) -> Result<(), Trouble> {
+    let sql = "INSERT INTO stray (key) VALUES ($1) ON CONFLICT DO NOTHING RETURNING key";
+    link.query(sql, &[&ANY_TABLE]).await.map(drop)
 }
 
 impl PostgresGuards {

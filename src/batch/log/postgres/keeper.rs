@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::cause::Trouble;
 use super::fence::Fence;
-use super::guards::{GuardRequests, Request};
+use super::guards::{ANY_TABLE, GuardRequests, Request};
 use super::link::Link;
 use crate::batch::fleet::{Fleet, Guard};
 use crate::batch::log::LogError;
@@ -252,12 +252,14 @@ impl GuardKeeper<'_> {
         }
         let granted = claims.extract_if(.., |claim| !owed.contains(&claim.ticket));
         let granted: Vec<Claimed> = granted.collect();
-        let keys: Vec<&str> = granted
-            .iter()
-            .flat_map(|claim| claim.keys.iter().map(String::as_str))
-            .collect();
+        let keys = granted.iter().flat_map(|claim| &claim.keys);
+        let keys = keys.map(String::as_str).chain([ANY_TABLE]);
+        let keys: Vec<&str> = keys.collect();
         let rows = self.link.query(STRAYS, &[&keys]).await?;
         let strays: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
+        if strays.contains(ANY_TABLE) {
+            self.fleet.expect_strays();
+        }
         for claim in granted {
             let found = claim.keys.into_iter().filter(|key| strays.contains(key));
             let _ = claim.done.send(Ok(found.collect()));

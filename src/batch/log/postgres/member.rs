@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
 use super::fence::Fence;
-use super::guards::GuardRequests;
+use super::guards::{self, GuardRequests};
 use super::keeper::GuardKeeper;
 use super::link::Link;
 use super::observer::{Observer, heartbeat_interval};
@@ -163,6 +163,9 @@ impl Member<'_> {
         if dead.is_empty() {
             return;
         }
+        if guards::leave_strays(&mut self.link).await.is_err() {
+            return;
+        }
         let gone = owner::expire(&mut self.link, self.me.id, fence.number(), dead).await;
         if let Ok(Some(names)) = gone {
             self.fleet.expired(names.len());
@@ -182,6 +185,9 @@ impl Member<'_> {
         let is_free = owning.is_none_or(|owner| owner.id == self.me.id || dead.contains(owner));
         if is_free {
             self.fleet.becomes(Role::Follower(None));
+            if !dead.is_empty() && guards::leave_strays(&mut self.link).await.is_err() {
+                return;
+            }
             match owner::take(&mut self.link, &self.me, dead).await {
                 Ok(Some(number)) => {
                     self.fleet.expired(dead.len());

@@ -315,6 +315,13 @@ impl Thread {
         fleet.was_expired();
         if let Some(me) = last {
             let mut link = Link::new(Arc::clone(&connector), Arc::clone(&shared.outage));
+            if !fleet.all_settled() {
+                let left = timeout(CLOSE / 2, guards::leave_strays(&mut link)).await;
+                if !matches!(left, Ok(Ok(()))) {
+                    // Whoever takes this gateway for dead assumes that its changes may still land.
+                    return;
+                }
+            }
             leave(&mut link, me).await;
         }
     }

@@ -1,0 +1,175 @@
+//! Decides what a refusal says of a change that may have been carried out.
+
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::error::retry_after::RetryAfter;
+use crate::protocol::operation::{Access, Lock, Operation};
+
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The reasons to think that a request was carried out already. A refusal must not read as the end of its batch then.
+pub(super) struct Doubt {
+    is_change: bool,
+    /// The key by which a batch is found again.
+    key: Option<HeaderValue>,
+    /// True if the batch came with its key: the client may have sent it before.
+    is_repeat: bool,
+    /// True once another gateway may have carried the change out, and has not answered.
+    is_sent: bool,
+}
+
+impl Doubt {
+    /// Returns the doubt about a request that has just come.
+    pub(super) fn of(request: &Request<Body>, operation: Option<Operation>) -> Self {
+        let is_batch = operation.is_some_and(|of| of.lock() == Lock::Batch);
+        let key = request.headers().get(IDEMPOTENCY_KEY);
+        let key = key.filter(|_| is_batch).cloned();
+        Self {
+            is_change: operation.is_none_or(|of| of.access() == Access::Write),
+            is_repeat: key.is_some(),
+            key,
+            is_sent: false,
+        }
+    }
+
+    /// Notes the key that a batch without one was given.
+    pub(super) fn has_key(&mut self, key: HeaderValue) {
+        self.key = Some(key);
+    }
+
+    /// Notes that the request was sent, and not answered.
+    pub(super) fn was_sent(&mut self) {
+        self.is_sent = self.is_change;
+    }
+
+    /// Returns the refusal of the request. `words` say what is wrong, without a full stop.
+    pub(super) fn refusal(&self, words: &str) -> Error {
+        let key = self.key.as_ref().and_then(|key| key.to_str().ok());
+        let learn =
+            |key| format!("send it again with `Idempotency-Key: {key}` to learn how it ended");
+        match (self.is_sent, key) {
+            (true, Some(key)) => Error::unavailable(format!(
+                "{words}. The batch may have been carried out: {}",
+                learn(key)
+            )),
+            // Without `Retry-After`: it is not safe to repeat it at once.
+            (true, None) => Error::unavailable(format!(
+                "{words}. The change may have been carried out: look before you repeat it"
+            )),
+            (false, Some(key)) if self.is_repeat => Error::unavailable(format!(
+                "{words}. If this batch was sent before, it may have been carried out: {}",
+                learn(key)
+            ))
+            .with_retry_after(RetryAfter::SOON),
+            _ => Error::unavailable(format!("{words}; retry later"))
+                .with_retry_after(RetryAfter::SOON),
+        }
+    }
+
+    /// Returns the refusal of a gateway that does not know what batches do.
+    pub(super) fn instead_of(&self, refusal: Error) -> Error {
+        if self.is_repeat {
+            self.refusal("this gateway has lost its contact to the batch log")
+        } else {
+            refusal
+        }
+    }
+
+    /// Returns the answer of the gateway with the batch log. Once the request was sent before, a refusal that says nothing
+    /// of the first time does not count.
+    pub(super) fn judge(
+        &self,
+        answer: Result<Response<Body>, Error>,
+    ) -> Result<Response<Body>, Error> {
+        let status = match &answer {
+            Ok(response) => response.status(),
+            Err(error) if error.transaction().is_some() => return answer,
+            Err(error) => error.status(),
+        };
+        let is_about_batch = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
+                false
+            }
+            status => !status.is_server_error(),
+        };
+        if !self.is_sent || is_about_batch {
+            return answer;
+        }
+        Err(self.refusal(&format!(
+            "the request was sent again to the gateway with the batch log, which answered {}",
+            status.as_u16()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use super::*;
+
+    fn batch(key: Option<&'static str>) -> Doubt {
+        let mut request = Request::new(Body::empty());
+        if let Some(key) = key {
+            let key = HeaderValue::from_static(key);
+            request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        }
+        Doubt::of(&request, Some(Operation::BatchCreateTableVersions))
+    }
+
+    fn answered(status: StatusCode) -> Result<Response<Body>, Error> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        Ok(response)
+    }
+
+    #[test]
+    fn a_batch_that_was_never_sent_is_refused_for_good() {
+        let refusal = batch(None).refusal("no gateway has it");
+        assert_eq!(refusal.message(), "no gateway has it; retry later");
+        assert_eq!(refusal.retry_after(), Some(RetryAfter::SOON));
+    }
+
+    #[test]
+    fn whoever_repeats_a_batch_is_told_that_it_may_have_been_carried_out() {
+        let refusal = batch(Some("k")).refusal("no gateway has it");
+        let words = "If this batch was sent before, it may have been carried out: send it again with `Idempotency-Key: k`";
+        assert!(refusal.message().contains(words), "{refusal}");
+    }
+
+    #[test]
+    fn a_refusal_of_a_batch_that_was_sent_again_is_not_its_end() {
+        let mut doubt = batch(None);
+        doubt.has_key(HeaderValue::from_static("nsgate-1"));
+        let (refused, decided) = ([401, 403, 429, 500, 503], [200, 400, 404, 409]);
+        let status = |number| StatusCode::from_u16(number).unwrap();
+        for number in refused {
+            assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");
+        }
+        doubt.was_sent();
+        for number in refused {
+            let refusal = doubt.judge(answered(status(number))).unwrap_err();
+            let words = format!(
+                "which answered {number}. The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
+            );
+            assert!(refusal.message().contains(&words), "{refusal}");
+        }
+        for number in decided {
+            assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");
+        }
+        let known = Error::unavailable("it is not over").with_transaction("7");
+        let answer = doubt.judge(Err(known)).unwrap_err();
+        assert_eq!(answer.transaction(), Some("7"));
+    }
+
+    #[test]
+    fn a_read_is_never_in_doubt() {
+        let request = Request::new(Body::empty());
+        let mut doubt = Doubt::of(&request, Some(Operation::DescribeTable));
+        doubt.was_sent();
+        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE));
+        assert!(answer.is_ok());
+    }
+}
