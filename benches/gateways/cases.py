@@ -210,9 +210,10 @@ def catalog():
 
 def log():
     more = {"access_log": True}
-    names, without = ["nginx", "haproxy", "envoy-jwt-cache"], both_builds("nsgate, without", Plain())
+    names, without = ["nginx", "haproxy", "haproxy-jwt", "envoy-jwt-cache"], both_builds("nsgate, without", Plain())
     return [*peers(names, Plain(), site=more), *both_builds("nsgate", Plain(), site=more), *without], [
-        Bound("nsgate", "nginx", None), Bound("nsgate", "haproxy", None), Bound("nsgate", "nsgate, without", None),
+        Bound("nsgate", "nginx", None), Bound("nsgate", "haproxy", None), Bound("nsgate", "haproxy-jwt", 0.75),
+        Bound("nsgate", "nsgate, without", None),
     ]
 
 

@@ -76,6 +76,27 @@ async fn a_gateway_that_is_stopped_delays_a_batch_and_then_shows_nothing_of_it()
 }
 
 #[tokio::test]
+async fn a_gateway_that_may_not_join_again_says_so_and_joins_once_it_may() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    assert_everywhere(&world, 1, &[1], "before").await;
+    world.signal_at(0, "STOP");
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    server.sql("ALTER FUNCTION nsgate.join_2 RENAME TO join_away");
+    world.signal_at(0, "CONT");
+    until("it says so", || {
+        let log = world.log_at(0);
+        log.contains("cannot share the batch log any more") && log.contains("nsgate log prepare")
+    })
+    .await;
+    server.sql("ALTER FUNCTION nsgate.join_away RENAME TO join_2");
+    until_it_serves(&world.client_at(0)).await;
+    assert_everywhere(&world, 1, &[1, 2], "after it is back").await;
+}
+
+#[tokio::test]
 async fn an_owner_that_is_stopped_is_succeeded_and_ends_when_it_goes_on() {
     let Some(server) = Postgres::start() else {
         return;

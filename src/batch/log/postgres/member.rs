@@ -66,6 +66,9 @@ impl Member<'_> {
                             );
                             is_told = true;
                         }
+                        Err(trouble) if trouble.remedy().is_some() => {
+                            return Err(trouble.explained());
+                        }
                         _ => {}
                     }
                 }

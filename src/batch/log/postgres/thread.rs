@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use uuid::Uuid;
 
 use super::connect::Connector;
@@ -25,6 +25,9 @@ use super::{CLOSE, LOOKUPS, PostgresLog, QUEUE, Queues, Running, WRITERS};
 use crate::batch::fleet::{Fleet, Role};
 use crate::batch::log::LogError;
 use crate::config::PostgresLogConfig;
+
+/// The pause before a gateway that an operator has to help tries again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// The way in which a gateway uses the log.
 pub(super) enum Use {
@@ -257,7 +260,7 @@ impl Thread {
     /// Shares the log with other gateways. Joins again, as a new one, when the others took it for dead.
     async fn work_together(&mut self, ready: oneshot::Sender<Result<(), LogError>>) {
         let mut ready = Some(ready);
-        let mut last = None;
+        let (mut last, mut told) = (None, None);
         let (shared, connector, fleet) = (
             Arc::clone(&self.shared),
             Arc::clone(&self.connector),
@@ -278,18 +281,27 @@ impl Thread {
                 };
                 let joined = member.join().await;
                 if let Some(ready) = ready.take() {
+                    let is_ended = joined.is_err();
                     let joined = joined
                         .as_ref()
                         .copied()
                         .map_err(|cause| unusable(&shared.address, cause.clone()));
-                    if ready.send(joined).is_err() {
+                    if ready.send(joined).is_err() || is_ended {
                         return;
                     }
+                } else if let Err(cause) = joined {
+                    if told.as_ref() != Some(&cause) {
+                        tracing::error!(
+                            cause,
+                            "this gateway cannot share the batch log any more, and refuses what batches can change; it tries again every {} seconds",
+                            AGAIN.as_secs()
+                        );
+                        told = Some(cause);
+                    }
+                    sleep(AGAIN).await;
+                    continue;
                 }
-                if let Err(cause) = joined {
-                    tracing::error!(cause, "this gateway cannot share the batch log any more");
-                    return;
-                }
+                told = None;
                 let heard = Arc::new(Notify::new());
                 let deadline = connector.deadline();
                 let (connector, outage) = (Arc::clone(&connector), Arc::clone(&shared.outage));
