@@ -57,13 +57,13 @@ fn reveal(shown: &mut Value) {
     }
 }
 
-fn refused(text: &str, refusals: &[(usize, usize, String)]) {
+fn refused(text: &str, refusals: &[(u32, u32, String)]) {
     assert!(!refusals.is_empty());
     // YAML counts a single carriage return as the end of a line.
     let lines = text.split(['\n', '\r']).count();
     for (line, column, message) in refusals {
         assert!(
-            (1..=lines + 1).contains(line),
+            (1..=lines + 1).contains(&(*line as usize)),
             "line {line} of {lines}: {message}"
         );
         assert!(*column >= 1);
@@ -76,7 +76,7 @@ fn refused(text: &str, refusals: &[(usize, usize, String)]) {
 
 /// Loads a configuration with an environment in which every variable is set; files are looked up in
 /// a folder without any.
-fn load(text: &str) -> Result<Loaded, Vec<(usize, usize, String)>> {
+fn load(text: &str) -> Result<Loaded, Vec<(u32, u32, String)>> {
     let base = Path::new(env!("CARGO_MANIFEST_DIR"));
     let env = |_: &str| Some(SECRET.to_owned());
     from_str(text, "nsgate.yaml", base, &env).map_err(|problems| {

@@ -161,10 +161,8 @@ fn read(path: &Path) -> Result<String, (Option<Position>, String)> {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let before = String::from_utf8_lossy(valid);
         let last = before.rsplit('\n').next().unwrap_or_default();
-        let place = Position {
-            line: before.matches('\n').count() + 1,
-            column: last.chars().count() + 1,
-        };
+        let line = before.matches('\n').count() + 1;
+        let place = Position::at(line, last.chars().count() + 1);
         (
             Some(place),
             "not UTF-8 text from here on; save the file as UTF-8".to_owned(),

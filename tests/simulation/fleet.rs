@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nsgate::batch::fleet::Role;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -120,8 +121,11 @@ impl Front {
         self.world.late_requests_are_there().await;
         let knows = |gateway: usize| {
             let running = self.running(gateway).filter(|it| it.is_open);
-            let counts = running.and_then(|it| Some(it.batches.fleet()?.counts()));
-            counts.is_some_and(|it| it.lease.is_some_and(|left| !left.is_zero()))
+            let fleet = running.and_then(|it| it.batches.fleet().cloned());
+            fleet.is_some_and(|fleet| {
+                let lease = fleet.counts().lease.unwrap_or_default();
+                fleet.role() != Role::Outside && !lease.is_zero()
+            })
         };
         let until = Instant::now() + FINDS_BACK;
         while let Some(lost) = gateways.clone().find(|gateway| !knows(*gateway)) {

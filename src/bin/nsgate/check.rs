@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn of_many_problems_a_hundred_are_printed_errors_first_and_the_rest_is_counted() {
-        let problem = |number: usize| Problem {
+        let problem = |number: u32| Problem {
             file: "gateway.yaml".to_owned(),
             place: Some(Position {
                 line: number,

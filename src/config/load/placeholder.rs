@@ -64,10 +64,7 @@ pub(super) fn unmask(text: &str) -> String {
 pub(super) fn reserved(text: &str) -> Option<super::Position> {
     text.lines().enumerate().find_map(|(line, content)| {
         let column = content.chars().position(|c| c == OPEN || c == CLOSE)?;
-        Some(super::Position {
-            line: line + 1,
-            column: column + 1,
-        })
+        Some(super::Position::at(line + 1, column + 1))
     })
 }
 

@@ -11,9 +11,9 @@ use super::digests::Digests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line.
-    pub line: usize,
+    pub line: u32,
     /// The column.
-    pub column: usize,
+    pub column: u32,
 }
 
 /// A problem to be fixed. Its text never holds the value of a secret.
@@ -68,30 +68,30 @@ impl Origin {
 }
 
 impl Position {
+    /// Creates a position from counts. A file has 32 MiB at most, so that they fit.
+    pub(in crate::config) fn at(line: usize, column: usize) -> Self {
+        let [line, column] = [line, column].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        Self { line, column }
+    }
+
     /// The start of the file.
     pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
 }
 
-/// The places of keys: line and column by a hash of the full key. With 100,000 rules the keys themselves would take 60 MiB
+/// The places of keys, by a hash of the full key. With 100,000 rules the keys themselves would take 60 MiB
 /// while the gateway starts. Two keys with the same hash are less likely than a fault of the memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::config) struct Places(HashMap<u64, (u32, u32)>);
+pub(in crate::config) struct Places(HashMap<u64, Position>);
 
 impl Places {
     /// Notes the place of a full key.
     pub(super) fn insert(&mut self, key: &str, place: Position) {
-        // A file has 32 MiB at most, so that the numbers fit.
-        let [line, column] = [place.line, place.column].map(|number| number as u32);
-        self.0.insert(hash(key), (line, column));
+        self.0.insert(hash(key), place);
     }
 
     /// Returns the place of a full key; `None` if the file does not have it.
     pub(super) fn get(&self, key: &str) -> Option<Position> {
-        let (line, column) = *self.0.get(&hash(key))?;
-        Some(Position {
-            line: line as usize,
-            column: column as usize,
-        })
+        self.0.get(&hash(key)).copied()
     }
 
     /// Returns the place of a full key, or of the nearest key above it.

@@ -288,10 +288,7 @@ fn start(span: &Span) -> Position {
 }
 
 fn at(marker: &Marker) -> Position {
-    Position {
-        line: marker.line().max(1),
-        column: marker.col() + 1,
-    }
+    Position::at(marker.line().max(1), marker.col() + 1)
 }
 
 /// Returns the parser's message, with its usual cause.
@@ -299,7 +296,10 @@ fn hint(text: &str, place: Position, message: &str) -> String {
     if message.contains(';') {
         return message.to_owned();
     }
-    let line = text.lines().nth(place.line - 1).unwrap_or_default();
+    let line = text
+        .lines()
+        .nth(place.line as usize - 1)
+        .unwrap_or_default();
     let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
     let cure = if indent.contains('\t') {
         "a tab indents this line: use spaces"

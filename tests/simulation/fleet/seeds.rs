@@ -6,7 +6,7 @@ use crate::scenario::Scenario;
 use crate::seeds::{asked_for, check, check_repeats, without};
 
 /// The seeds of an ordinary run.
-const USUAL: Range<u64> = 0..300;
+const USUAL: Range<u64> = 0..1_000;
 
 /// The events that must happen at least once in a run, besides every kind of fault of a catalog.
 const HAPPENS: [&str; 14] = [
