@@ -1,7 +1,5 @@
 //! `mounts` and `authorization`: the backend of each namespace, and the permissions that callers need there.
 
-use std::sync::Arc;
-
 use super::keys::{Keys, Section};
 use super::kind::{Shaped, choice, flag, list, maybe, name, shaped, text};
 use super::load::reader::Reader;
@@ -46,14 +44,14 @@ const UNLISTED: [(&str, Unlisted); 2] = [("name", Unlisted::Name), ("catalog", U
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
     /// A scope in the token's `scope` or `scp`.
-    Scope(Arc<str>),
+    Scope(String),
     /// Any one of the values in this claim.
     Claim {
         /// The claim's name or, if a token has no claim of that name, the path to it through objects, such as
         /// `realm_access.roles`. `tls.subject` is that of the client's certificate.
-        claim: Arc<str>,
+        claim: String,
         /// The accepted values; never empty.
-        any_of: Arc<[String]>,
+        any_of: Vec<String>,
     },
     /// No caller has permission.
     Deny,
@@ -261,17 +259,14 @@ impl Shaped for Access {
                         "is more than one word, and no token grants such a scope; write one scope",
                     );
                 }
-                Some(Self::Scope(scope.into()))
+                Some(Self::Scope(scope))
             }
             AccessFile {
                 scope: None,
                 claim: Some(claim),
                 any_of: Some(any_of),
                 deny: false,
-            } => Some(Self::Claim {
-                claim: claim.into(),
-                any_of: any_of.into(),
-            }),
+            } => Some(Self::Claim { claim, any_of }),
             AccessFile {
                 scope: None,
                 claim: None,
@@ -288,10 +283,10 @@ impl Shaped for Access {
     fn to_file(&self) -> AccessFile {
         let mut file = AccessFile::blank();
         match self {
-            Self::Scope(scope) => file.scope = Some(scope.to_string()),
+            Self::Scope(scope) => file.scope = Some(scope.clone()),
             Self::Claim { claim, any_of } => {
-                file.claim = Some(claim.to_string());
-                file.any_of = Some(any_of.to_vec());
+                file.claim = Some(claim.clone());
+                file.any_of = Some(any_of.clone());
             }
             Self::Deny => file.deny = true,
         }

@@ -11,13 +11,13 @@ fn id(names: &[&str]) -> Identifier {
 }
 
 fn scope(scope: &str) -> Need {
-    Need::Scope(scope.into())
+    Need::Scope(scope.to_owned())
 }
 
 fn team(team: &str) -> Need {
     Need::Claim {
-        claim: "team".into(),
-        any_of: [team.to_owned()].into(),
+        claim: "team".to_owned(),
+        any_of: vec![team.to_owned()],
     }
 }
 
@@ -271,7 +271,7 @@ impl Model {
             Access::Write => &rule.2,
         });
         match need {
-            Some(Need::Scope(scope)) => **scope == *"one" && one,
+            Some(Need::Scope(scope)) => scope == "one" && one,
             Some(Need::Claim { .. }) => hr,
             Some(Need::Deny) | None => false,
         }

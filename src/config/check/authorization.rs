@@ -64,7 +64,7 @@ fn idle(
 
 /// Warns about a permission that no caller can have.
 fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
-    let of_certificate = matches!(need, Access::Claim { claim, .. } if **claim == *TLS_SUBJECT);
+    let of_certificate = matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT);
     if of_certificate {
         let tls = config.listen.tls.as_ref();
         if tls.is_none_or(|tls| tls.client_ca.is_none())
