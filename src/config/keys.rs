@@ -134,7 +134,7 @@ impl Keys<'_, '_> {
                 ..
             } => {
                 known.push(name);
-                if let Some((_, node)) = entries.iter().find(|(key, _)| key.name == name)
+                if let Some((_, node)) = entries.iter().find(|(key, _)| *key.name == *name)
                     && let Some(value) =
                         reader.at(name, node.place, |reader| kind.read(node, reader))
                 {
@@ -173,7 +173,7 @@ impl Keys<'_, '_> {
             Mode::Read {
                 entries, reader, ..
             } => {
-                if !entries.iter().any(|(key, _)| key.name == name) {
+                if !entries.iter().any(|(key, _)| *key.name == *name) {
                     reader.problem_at(name, format!("is missing; {missing}"));
                 }
             }
@@ -200,7 +200,7 @@ impl Keys<'_, '_> {
         };
         for (key, _) in entries
             .iter()
-            .filter(|(key, _)| !known.contains(&key.name.as_str()))
+            .filter(|(key, _)| !known.contains(&&*key.name))
         {
             let cure = match nearest(&key.name, known) {
                 Some(name) => format!("did you mean `{name}`?"),

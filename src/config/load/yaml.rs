@@ -3,7 +3,8 @@
 //! The tree is small and finite whatever the text: size, depth and the expansion of aliases are
 //! limited.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 
@@ -14,6 +15,9 @@ use super::problem::Position;
 const MAX_DEPTH: usize = 32;
 /// The most nodes that aliases stand for. The size of the file limits all other nodes.
 const MAX_UNFOLDED: usize = 500_000;
+
+/// The most names of keys that are shared. The gateway's own are fewer.
+const SHARED_NAMES: usize = 1000;
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -39,7 +43,8 @@ pub(in crate::config) enum Value {
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Key {
     pub(in crate::config) place: Position,
-    pub(in crate::config) name: String,
+    /// Shared by all keys of the same name: a file may have very many.
+    pub(in crate::config) name: Arc<str>,
 }
 
 /// The result of parsing a text.
@@ -68,6 +73,7 @@ pub(in crate::config) fn parse(text: &str) -> Tree {
     let mut builder = Builder {
         parser: Parser::new_from_str_with_options(&masked, options),
         anchors: HashMap::new(),
+        names: HashSet::new(),
         unfolded: 0,
         problems: Vec::new(),
     };
@@ -85,6 +91,8 @@ type Failure = (Position, String);
 struct Builder<'t, P: granit_parser::BorrowedInput<'t>> {
     parser: Parser<'t, P>,
     anchors: HashMap<usize, Node>,
+    /// The first names of keys.
+    names: HashSet<Arc<str>>,
     unfolded: usize,
     problems: Vec<Failure>,
 }
@@ -202,7 +210,8 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
             };
             if plain && name == "<<" {
                 self.merge_source(value, &mut merged);
-            } else if let Some((first, _)) = entries.iter().find(|(first, _)| first.name == name) {
+            } else if let Some((first, _)) = entries.iter().find(|(first, _)| *first.name == *name)
+            {
                 let message = format!(
                     "the key `{name}` is given twice, first at {}; keep one of them",
                     first.place
@@ -212,12 +221,24 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
                 entries.push((
                     Key {
                         place: key.place,
-                        name,
+                        name: self.shared(name),
                     },
                     value,
                 ));
             }
         }
+    }
+
+    /// Returns the name of a key, which is shared with the keys before.
+    fn shared(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.names.get(name.as_str()) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        if self.names.len() < SHARED_NAMES {
+            self.names.insert(Arc::clone(&name));
+        }
+        name
     }
 
     /// Collects the entries of `<<: *a` and `<<: [*a, *b]`, which are used where the table has none of
