@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 pub(crate) mod dice;
+#[cfg(test)]
+pub(crate) mod polls;
 pub(crate) mod single_flight;
 pub(crate) mod sleep;
 pub(crate) mod stable_hash;

@@ -1,6 +1,6 @@
 //! Answers that are long, slow, broken or without end: the memory for a page, the time, and the requests that wait.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt as _};
 use tokio::time::Instant;
@@ -11,6 +11,7 @@ use crate::gateway::listing::page::{Page, Reading, Segment};
 use crate::gateway::listing::read_catalog::{Budget, ListingError};
 use crate::gateway::listing::spelling::Level;
 use crate::gateway::listing::token::Position;
+use crate::util::polls::{counted, most_at_once};
 
 /// A catalog that ignores `limit`: the pieces of its answers.
 struct Stream<F>(F);
@@ -176,32 +177,46 @@ async fn a_list_that_is_broken_anywhere_is_no_short_page() {
     }
 }
 
-/// The whole answer is there at once, so that nothing but the reader itself lets others run.
+/// The whole answer is there at once, so that nothing but the reader itself lets others run: after each piece that it has
+/// read, and after some of the names that it has spelled.
 #[tokio::test]
-async fn other_requests_run_between_pieces_of_an_answer() {
+async fn other_requests_run_between_pieces_of_an_answer_and_between_its_names() {
     let count = 50_000;
     let whole: Vec<Bytes> = list(count, "]}").collect();
     let whole = Bytes::from(whole.concat());
-    let pieces = whole.len() / (8 << 10);
-    for query in ["limit=10", ""] {
-        let answer_at_once = whole.clone();
-        let catalogs = Stream(move || std::iter::once(answer_at_once.clone()));
-        let (is_over, turns, level) = (AtomicBool::new(false), AtomicUsize::new(0), id(&["prod"]));
-        let reading = async {
+    let pauses = whole.len() / (8 << 10) + count / 512;
+    let catalogs = Stream(move || std::iter::once(whole.clone()));
+    let budget = Budget::of(1, 1 << 30, 1 << 20);
+    let (page, polls) = counted(page_within(&catalogs, budget, None, 10)).await;
+    assert_eq!(page.unwrap().0.len(), 10);
+    assert!(polls >= pauses, "{polls} polls, {pauses} pauses");
+}
+
+/// The pieces are small, or empty, and all there at once.
+#[tokio::test]
+async fn other_requests_run_between_small_pieces_of_an_answer() {
+    let whole: Vec<Bytes> = list(20_000, "]}").collect();
+    let whole = Bytes::from(whole.concat());
+    let begin = Bytes::from_static(b"{\"tables\":[\"t\"");
+    let empty = std::iter::repeat_n(Bytes::new(), 10_000);
+    let small: Vec<Bytes> = whole.chunks(1000).map(Bytes::copy_from_slice).collect();
+    let many = [begin].into_iter().chain(empty);
+    let many = many.chain([Bytes::from_static(b"]}")]);
+    for (pieces, most) in [(small, 8), (many.collect::<Vec<_>>(), 130)] {
+        for query in ["limit=10", ""] {
+            let (level, sent) = (id(&["prod"]), Arc::new(AtomicUsize::new(0)));
+            let catalogs = Stream(|| {
+                let sent = Arc::clone(&sent);
+                let note = move |_: &Bytes| drop(sent.fetch_add(1, Ordering::Relaxed));
+                pieces.clone().into_iter().inspect(note)
+            });
             let (routes, names) = (sample(), Names::default());
-            let listed = answer(&routes, &catalogs, &names, request(&level, query)).await;
-            is_over.store(true, Ordering::Relaxed);
-            listed.unwrap()
-        };
-        let other = async {
-            while !is_over.load(Ordering::Relaxed) {
-                turns.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-            }
-        };
-        let (_, ()) = tokio::join!(reading, other);
-        let turns = turns.load(Ordering::Relaxed);
-        assert!(turns >= pieces, "{turns} turns, {pieces} pieces");
+            let listed = answer(&routes, &catalogs, &names, request(&level, query));
+            let (listed, at_once) = most_at_once(&sent, listed).await;
+            listed.unwrap();
+            assert_eq!(sent.load(Ordering::Relaxed), pieces.len());
+            assert!(at_once <= most, "{at_once} pieces at once, {query}");
+        }
     }
 }
 
