@@ -76,7 +76,7 @@
 //! | a log in a file that cannot be written | `batch/log/disk.rs`: it ends the process |
 //! | how long anyone waits for a PostgreSQL that is away | a batch `batch/log/postgres.rs`, a write `batch/log/postgres/writer.rs`, a connection `batch/log/postgres/connect.rs` |
 //! | after how long a silent gateway is taken for dead, and its batches taken over | `lease` in `config/batch.rs`, its bounds by other keys in `config/check.rs`; how silence is measured, `batch/log/postgres/observer.rs` |
-//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | which reads wait, `gateway/forward.rs`; `version/describe` `batch/visibility/reads.rs`, describe of a table `reads/described.rs`, `version/list` `reads/listed.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
+//! | what a reader gets while a batch is on a table: the version before, a wait, a 503 | which reads wait, `gateway/forward.rs`; `version/describe` `batch/visibility/reads.rs`, describe of a table `reads/described.rs`, `version/list` `reads/listed.rs`, tables of one catalog `batch/visibility/names/reads.rs`; requests that wait for the lock, and for how long, `batch/api/table_lock.rs` |
 //! | what a reader is told about a table that a batch hides | `gateway/forward.rs`; which tables are hidden, `batch/visibility/names.rs`; which versions, `batch/visibility/filter.rs` |
 //! | which operations cannot be in one batch | `batch/plan/conflicts.rs` |
 //! | the status page in the browser | what it says, `admin/status.rs`; tables and tiles, `admin/status/script.js`; curves, `admin/status/chart.js` |

@@ -25,6 +25,7 @@ use strays::Strays;
 mod claims;
 pub mod commit_flag;
 pub mod filter;
+mod filtered_body;
 mod gates;
 mod hidden_range;
 pub mod json_splice;

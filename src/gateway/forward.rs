@@ -366,13 +366,13 @@ async fn list_tables(
 ) -> Result<Response<Body>, Error> {
     if operation_of(&request)? == Operation::ListTables {
         return batches
-            .list_tables(backend, Level::Below(there), request)
+            .list_tables(backend, Level::Below(there.clone()), request)
             .await;
     }
     let query = request.uri().query().map(str::to_owned);
     let delimiter = Query::new(query.as_deref()).delimiter()?;
     batches
-        .list_tables(backend, Level::All(&delimiter), request)
+        .list_tables(backend, Level::All(delimiter.into_owned()), request)
         .await
 }
 

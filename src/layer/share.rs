@@ -73,7 +73,7 @@ pin_project! {
 enum Effect {
     /// A read. The head of its answer decides what the rest shows.
     Read,
-    /// A list of versions: each piece of its answer may show a batch.
+    /// A list of versions or of tables: each piece of its answer may show a batch.
     List,
     Change,
 }
@@ -187,6 +187,13 @@ fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> Effect {
     }
     match lock {
         _ if !is_read => Effect::Change,
+        _ if matches!(
+            operation,
+            Some(Operation::ListTables | Operation::ListAllTables)
+        ) =>
+        {
+            Effect::List
+        }
         Some(Lock::Versions) => Effect::List,
         _ => Effect::Read,
     }

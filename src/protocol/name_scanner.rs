@@ -128,4 +128,6 @@ impl NameScanner {
 }
 
 #[cfg(test)]
+pub(crate) mod random_answer;
+#[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@ mod retry_after;
 mod second_name;
 mod stray_names;
 pub mod streamed;
+pub mod streamed_names;
 mod together;
 mod undo;
 mod untrue_renames;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::batches::streamed::{OpenList, shown};
+use crate::batches::streamed_names;
 use crate::batches::{BATCH, assert_both, pair, start, stored, until};
 use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
@@ -142,6 +143,23 @@ async fn a_list_that_streams_at_another_gateway_is_cut_by_a_batch_and_delays_it_
     batch.await.unwrap().ok();
     assert_eq!(shown(open.end(&[3]).await), [1, 2]);
     assert_everywhere(&world, 1, &[1, 2, 3], "after both").await;
+}
+
+/// Names that a batch makes are hidden from listings at the gateway that runs it; others do not know them.
+#[tokio::test]
+async fn a_listing_that_streams_at_another_gateway_is_cut_by_a_batch_with_names() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    let follower = world.client_at(0);
+    let list = streamed_names::begun(&world, &follower).await;
+    let operations = streamed_names::declares("new");
+    streamed_names::commit(&world.client(), &operations)
+        .await
+        .ok();
+    let cut = list.end_with(",\"new\"".to_owned()).await;
+    assert!(cut.is_err(), "{:?}", cut.map(|list| list.len()));
 }
 
 #[tokio::test]

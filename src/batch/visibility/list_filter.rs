@@ -1,6 +1,6 @@
-//! Filters hidden versions from an answer to `version/list` while it streams; pure.
+//! Filters hidden elements from an answer that has one list, of versions or of tables, while it streams; pure.
 //!
-//! At most one version is held at a time. All bytes go on as they came, apart from hidden versions and the commas next
+//! At most one element is held at a time. All bytes go on as they came, apart from hidden elements and the commas next
 //! to them. A body of another form goes on unread while nothing is hidden; otherwise it cannot be shown.
 
 use bytes::BytesMut;
@@ -10,8 +10,29 @@ use super::Hidden;
 use super::filter::Tally;
 use crate::protocol::list_scanner::{ListScanner, Member, Piece};
 
-/// The largest version or page token that is held, in bytes.
+/// The largest element or page token that is held, in bytes.
 const HELD: usize = 4 << 20;
+
+/// The elements that a list may show.
+pub trait View {
+    /// True if nothing is hidden. Then a body of any form can be shown.
+    fn is_all(&self) -> bool;
+
+    /// True if elements up to this number have gone to the client, and one of them is hidden since.
+    fn is_overtaken(&self, highest: u64) -> bool;
+
+    /// Decides on an element; `None` if it cannot be read.
+    fn judge(&self, element: &[u8]) -> Option<Judgement>;
+}
+
+/// The decision on an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// True if it may be shown.
+    pub is_shown: bool,
+    /// The number for [`View::is_overtaken`].
+    pub number: u64,
+}
 
 /// The versions that one list may show.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +46,8 @@ pub struct ListView {
 /// The reason why a list cannot be shown, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlistable {
-    /// The body is not a list of versions, and some of them are hidden.
-    #[error("the catalog's answer is not a list of versions")]
+    /// The body is not the list that it should be, and some elements are hidden.
+    #[error("the catalog's answer is not a list that can be filtered")]
     NotAList,
     /// A version has gone to the client that a batch hides since.
     #[error("a batch hides versions that were listed already")]
@@ -37,41 +58,55 @@ pub enum Unlistable {
 #[derive(Clone, Debug)]
 pub struct ListFilter {
     scanner: ListScanner,
-    /// The beginning of a page token or a version that is not complete.
+    /// The beginning of a page token or an element that is not complete.
     held: BytesMut,
-    is_in_version: bool,
-    /// The text since the last version or since the start of the list, and the end of the body: it is shown last, when
+    is_in_element: bool,
+    /// The text since the last element or since the start of the list, and the end of the body: it is shown last, when
     /// it is certain that the list is complete.
     separator: BytesMut,
-    /// The most versions that are shown.
+    /// The most elements that are shown.
     most: u64,
     tally: Tally,
     shown: u64,
-    /// The highest version that was shown; `u64::MAX` if one has no number.
+    /// The highest number of an element that was shown.
     highest: Option<u64>,
     has_list: bool,
-    /// True if the body is no list of versions: it is not read any more.
+    /// True if the body is no such list: it is not read any more.
     is_unread: bool,
 }
 
-impl ListView {
-    /// True if nothing is hidden.
-    pub fn is_all(&self) -> bool {
+impl View for ListView {
+    fn is_all(&self) -> bool {
         self.end == u64::MAX && self.removed.is_empty()
     }
 
-    fn shows(&self, version: u64) -> bool {
-        (self.end == u64::MAX || version < self.end) && !self.removed.contains(version)
+    fn is_overtaken(&self, highest: u64) -> bool {
+        self.end != u64::MAX && highest >= self.end
+    }
+
+    /// The number is that of the version; `u64::MAX` if it has none that can be read, and nothing is hidden.
+    fn judge(&self, element: &[u8]) -> Option<Judgement> {
+        let Some(number) = number_of(element) else {
+            return self.is_all().then_some(Judgement {
+                is_shown: true,
+                number: u64::MAX,
+            });
+        };
+        let is_below = self.end == u64::MAX || number < self.end;
+        Some(Judgement {
+            is_shown: is_below && !self.removed.contains(number),
+            number,
+        })
     }
 }
 
 impl ListFilter {
-    /// Creates the filter of an answer that shows at most `most` versions.
-    pub fn new(most: Option<u64>) -> Self {
+    /// Creates the filter of an answer in which the member `list` is filtered, that shows at most `most` elements.
+    pub fn new(list: &'static [&'static str], most: Option<u64>) -> Self {
         Self {
-            scanner: ListScanner::new(&["versions"]),
+            scanner: ListScanner::new(list),
             held: BytesMut::new(),
-            is_in_version: false,
+            is_in_element: false,
             separator: BytesMut::new(),
             most: most.unwrap_or(u64::MAX),
             tally: Tally::default(),
@@ -82,7 +117,7 @@ impl ListFilter {
         }
     }
 
-    /// True once it is clear that the answer shows something: a version, or a body that is no list.
+    /// True once it is clear that the answer shows something: an element, or a body that is no list.
     pub fn shows_something(&self) -> bool {
         self.shown > 0 || self.is_unread
     }
@@ -96,10 +131,13 @@ impl ListFilter {
     pub fn push(
         &mut self,
         bytes: &[u8],
-        view: &ListView,
+        view: &impl View,
         out: &mut BytesMut,
     ) -> Result<(), Unlistable> {
-        if view.end != u64::MAX && self.highest.is_some_and(|highest| highest >= view.end) {
+        if self
+            .highest
+            .is_some_and(|highest| view.is_overtaken(highest))
+        {
             return Err(Unlistable::Overtaken);
         }
         let mut rest = bytes;
@@ -127,8 +165,8 @@ impl ListFilter {
     ///
     /// # Errors
     ///
-    /// The body is no list of versions, and some are hidden.
-    pub fn finish(&mut self, view: &ListView, out: &mut BytesMut) -> Result<&Tally, Unlistable> {
+    /// The body is no such list, and some elements are hidden.
+    pub fn finish(&mut self, view: &impl View, out: &mut BytesMut) -> Result<&Tally, Unlistable> {
         if self.scanner.is_over() && self.has_list && !self.is_unread {
             out.unsplit(self.separator.split());
         } else {
@@ -138,13 +176,13 @@ impl ListFilter {
     }
 
     /// Goes on without reading the body, if nothing is hidden.
-    fn give_up(&mut self, view: &ListView, out: &mut BytesMut) -> Result<(), Unlistable> {
+    fn give_up(&mut self, view: &impl View, out: &mut BytesMut) -> Result<(), Unlistable> {
         if !view.is_all() {
             return Err(Unlistable::NotAList);
         }
         out.unsplit(self.separator.split());
         // What is held of a page token has gone on already.
-        if self.is_in_version {
+        if self.is_in_element {
             out.unsplit(self.held.split());
         }
         self.is_unread = true;
@@ -152,7 +190,7 @@ impl ListFilter {
     }
 
     /// Reads the next piece. Returns the number of its bytes; `None` if the body is no list.
-    fn step(&mut self, bytes: &[u8], view: &ListView, out: &mut BytesMut) -> Option<usize> {
+    fn step(&mut self, bytes: &[u8], view: &impl View, out: &mut BytesMut) -> Option<usize> {
         let (piece, used) = self.scanner.next(bytes)?;
         let text = &bytes[..used];
         match piece {
@@ -165,7 +203,7 @@ impl ListFilter {
                 out.extend_from_slice(text);
             }
             Piece::Frame => out.extend_from_slice(text),
-            Piece::Element { is_last, .. } => self.version(text, is_last, view, out)?,
+            Piece::Element { is_last, .. } => self.element(text, is_last, view, out)?,
             Piece::ListEnd(_) => {
                 self.has_list = true;
                 out.unsplit(self.separator.split());
@@ -188,28 +226,24 @@ impl ListFilter {
         Some(())
     }
 
-    /// Reads a part of a version. The text before a version is shown with it.
-    fn version(
+    /// Reads a part of an element. The text before an element is shown with it.
+    fn element(
         &mut self,
         text: &[u8],
         is_last: bool,
-        view: &ListView,
+        view: &impl View,
         out: &mut BytesMut,
     ) -> Option<()> {
         self.hold(text)?;
-        self.is_in_version = true;
+        self.is_in_element = true;
         if !is_last {
             return Some(());
         }
-        let number = number_of(&self.held);
-        if number.is_none() && !view.is_all() {
-            return None;
-        }
-        self.is_in_version = false;
+        let Judgement { is_shown, number } = view.judge(&self.held)?;
+        self.is_in_element = false;
         self.tally.listed += 1;
-        let is_hidden = number.is_some_and(|number| !view.shows(number));
-        self.tally.hidden += u64::from(is_hidden);
-        if is_hidden || self.shown >= self.most {
+        self.tally.hidden += u64::from(!is_shown);
+        if !is_shown || self.shown >= self.most {
             // The comma before the first version that is shown goes with those that are not.
             self.separator.clear();
             self.held.clear();
@@ -223,7 +257,7 @@ impl ListFilter {
         out.extend_from_slice(&self.held);
         self.held.clear();
         self.shown += 1;
-        self.highest = self.highest.max(number.or(Some(u64::MAX)));
+        self.highest = self.highest.max(Some(number));
         Some(())
     }
 

@@ -6,9 +6,9 @@
 //! is.
 
 mod buckets;
-pub mod filter;
 mod places;
 mod reads;
+mod watch;
 
 pub use reads::Level;
 pub(crate) use reads::{ROUNDS, unsettled};
@@ -80,6 +80,18 @@ struct MissedChange {
     table: TableKey,
     /// True if the name went away at its catalog; false if it began or ceased to be hidden.
     gone: bool,
+    effect: Effect,
+}
+
+/// The effect of a change on a listing that began before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// A name that a batch has made was committed or undone: the listing can go on without it.
+    Made,
+    /// The removal of a name was committed, or carried out.
+    Removed,
+    /// A hidden name was given back to readers.
+    GivenBack,
 }
 
 impl Names {
@@ -122,7 +134,8 @@ impl Names {
         let mut state = self.write();
         commit_flag.reveal();
         for table in tables {
-            self.note(&mut state, table, false);
+            let effect = state.effect(table, commit_flag);
+            self.note(&mut state, table, false, effect);
         }
     }
 
@@ -133,7 +146,8 @@ impl Names {
         if state.slot(table, commit_flag).is_none() {
             return;
         }
-        self.note(&mut state, table, true);
+        let effect = state.effect(table, commit_flag);
+        self.note(&mut state, table, true, effect);
         self.drop_slot(&mut state, table, commit_flag);
     }
 
@@ -144,7 +158,7 @@ impl Names {
             .slot(table, commit_flag)
             .is_some_and(NameChange::hides)
         {
-            self.note(&mut state, table, false);
+            self.note(&mut state, table, false, Effect::GivenBack);
         }
         self.drop_slot(&mut state, table, commit_flag);
     }
@@ -202,11 +216,13 @@ impl Names {
         if state.since(since)?.any(|change| scope(&change.table)) {
             return None;
         }
-        let hidden = state
-            .slots
-            .iter()
-            .filter(|(table, slots)| scope(table) && slots.iter().any(NameChange::hides));
-        Some(hidden.map(|(table, _)| table.clone()).collect())
+        Some(
+            state
+                .hidden()
+                .filter(|table| scope(table))
+                .cloned()
+                .collect(),
+        )
     }
 
     /// True if batches affect no name, and none has changed since that moment.
@@ -242,7 +258,7 @@ impl Names {
         self.inner.moment.fetch_sub(dropped, Ordering::Release);
     }
 
-    fn note(&self, state: &mut State, table: &TableKey, gone: bool) {
+    fn note(&self, state: &mut State, table: &TableKey, gone: bool, effect: Effect) {
         let before = self.inner.moment.fetch_add(ONE_CHANGE, Ordering::Release);
         let at = before / ONE_CHANGE + 1;
         self.inner.buckets.change(table, at);
@@ -250,6 +266,7 @@ impl Names {
             at,
             table: table.clone(),
             gone,
+            effect,
         });
         if state.recent.len() > RECENT
             && let Some(oldest) = state.recent.pop_front()
@@ -285,6 +302,23 @@ impl State {
     fn slot(&self, table: &TableKey, commit_flag: &CommitFlag) -> Option<&NameChange> {
         let mut slots = self.slots.get(table)?.iter();
         slots.find(|slot| slot.commit_flag.is(commit_flag))
+    }
+
+    /// The effect of what this batch has done to a name.
+    fn effect(&self, table: &TableKey, commit_flag: &CommitFlag) -> Effect {
+        let makes = |slot: &NameChange| !slot.removed;
+        if self.slot(table, commit_flag).is_some_and(makes) {
+            Effect::Made
+        } else {
+            Effect::Removed
+        }
+    }
+
+    /// The names that are not there now.
+    fn hidden(&self) -> impl Iterator<Item = &TableKey> {
+        let hides = |slots: &[NameChange]| slots.iter().any(NameChange::hides);
+        let hidden = self.slots.iter().filter(move |(_, slots)| hides(slots));
+        hidden.map(|(table, _)| table)
     }
 
     fn hides(&self, table: &TableKey) -> bool {

@@ -28,7 +28,7 @@ use crate::error::code::Code;
 use crate::protocol::query::Query;
 
 /// The largest answer of a catalog that is read, in bytes.
-const ANSWER_BYTES: usize = 64 << 20;
+pub(in crate::batch) const ANSWER_BYTES: usize = 64 << 20;
 /// The largest number of requests to a catalog for one answer, when its answers are hidden.
 const ROUNDS: usize = 8;
 
@@ -189,27 +189,21 @@ impl Question {
     }
 
     async fn send(self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
-        let (head, body) = self.ask(backend).await?;
+        let (head, body) = self.open(backend).await?;
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
         if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
             return Err(Error::unavailable(unreadable(backend)));
         }
         Ok((head, body))
     }
 
-    /// Sends the request and reads the whole answer, in whatever encoding.
-    pub(in crate::batch) async fn ask(
+    /// Sends the request, and returns when the answer begins.
+    pub(in crate::batch) async fn open(
         self,
         backend: &Backend,
-    ) -> Result<(response::Parts, Bytes), Error> {
-        let (head, body) = self.open(backend).await?;
-        let body = body.collect_up_to(ANSWER_BYTES).await;
-        let body =
-            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
-        Ok((head, body))
-    }
-
-    /// Sends the request, and returns when the answer begins.
-    async fn open(self, backend: &Backend) -> Result<(response::Parts, Body), Error> {
+    ) -> Result<(response::Parts, Body), Error> {
         let request = Request::from_parts(self.parts, Body::full(self.body));
         let response = backend.send(request).await;
         let (mut head, body) = response

@@ -31,10 +31,19 @@ impl OpenList {
     /// Has the catalog `west` send these versions, and waits until the client has the head of the answer.
     pub async fn of(world: &World, client: &Client, target: &str, shown: &[u64]) -> Self {
         let pieces = world.catalog("west").versions_out();
-        let client = client.clone();
-        let target = target.to_owned();
-        let asked = tokio::spawn(async move { client.open(Method::POST, &target, empty()).await });
         let first = format!("{{\"versions\": [{}", versions(shown));
+        Self::begun(pieces, client, (Method::POST, target), first).await
+    }
+
+    /// Has a catalog send the beginning of a list, and waits until the client has the head of the answer.
+    pub async fn begun(
+        pieces: Sender<Bytes>,
+        client: &Client,
+        (method, target): (Method, &str),
+        first: String,
+    ) -> Self {
+        let (client, target) = (client.clone(), target.to_owned());
+        let asked = tokio::spawn(async move { client.open(method, &target, empty()).await });
         pieces.send(first.into()).await.unwrap();
         let answer = asked.await.unwrap().unwrap();
         assert_eq!(answer.status(), 200);
@@ -44,11 +53,20 @@ impl OpenList {
 
     /// Ends the list with these versions. Returns the text that the client has got.
     pub async fn end(self, shown: &[u64]) -> Result<String, String> {
+        let rest = match shown {
+            [] => String::new(),
+            shown => format!(" , {}", versions(shown)),
+        };
+        self.end_with(rest).await
+    }
+
+    /// Ends the list with this text. Returns the text that the client has got.
+    pub async fn end_with(self, rest: String) -> Result<String, String> {
         let Self { pieces, body } = self;
         let sending = async move {
-            if !shown.is_empty() {
+            if !rest.is_empty() {
                 // The gateway may have closed the connection.
-                let _ = pieces.send(format!(" , {}", versions(shown)).into()).await;
+                let _ = pieces.send(rest.into()).await;
             }
             let _ = pieces.send("],\"page_token\":null}".into()).await;
         };

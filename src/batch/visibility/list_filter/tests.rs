@@ -23,7 +23,7 @@ fn filtered(
     limit: Option<u64>,
     size: usize,
 ) -> Result<(Vec<u8>, Tally), Unlistable> {
-    let (mut filter, mut out) = (ListFilter::new(limit), BytesMut::new());
+    let (mut filter, mut out) = (ListFilter::new(&["versions"], limit), BytesMut::new());
     for piece in body.chunks(size) {
         filter.push(piece, view, &mut out)?;
     }
@@ -154,7 +154,7 @@ fn what_is_no_list_is_not_shown_while_something_is_hidden() {
 
 #[test]
 fn a_version_that_is_hidden_after_it_was_shown_ends_the_list() {
-    let (mut filter, mut out) = (ListFilter::new(None), BytesMut::new());
+    let (mut filter, mut out) = (ListFilter::new(&["versions"], None), BytesMut::new());
     let first = br#"{"versions":[{"version":1},{"version":2},{"ver"#;
     filter.push(first, &all(), &mut out).unwrap();
     let rest = br#"sion":3},{"version":4}]}"#;
@@ -170,7 +170,7 @@ fn a_version_that_is_hidden_after_it_was_shown_ends_the_list() {
 /// A client that has the last byte would take the list for complete, although its end may be an error.
 #[test]
 fn the_last_brace_waits_for_the_end_of_the_answer() {
-    let (mut filter, mut out) = (ListFilter::new(None), BytesMut::new());
+    let (mut filter, mut out) = (ListFilter::new(&["versions"], None), BytesMut::new());
     filter
         .push(b"{\"versions\":[{\"version\":1}]} \n", &all(), &mut out)
         .unwrap();
@@ -181,7 +181,7 @@ fn the_last_brace_waits_for_the_end_of_the_answer() {
 
 #[test]
 fn one_version_is_held_at_a_time() {
-    let (mut filter, mut out) = (ListFilter::new(None), BytesMut::new());
+    let (mut filter, mut out) = (ListFilter::new(&["versions"], None), BytesMut::new());
     let view = view(1_000_000, &[]);
     filter
         .push(b"{\"versions\":[{\"version\":1}", &view, &mut out)
@@ -195,7 +195,7 @@ fn one_version_is_held_at_a_time() {
     }
     assert!(held < 1024, "{held}");
     let endless = vec![b' '; HELD + 2];
-    let (mut filter, mut out) = (ListFilter::new(None), BytesMut::new());
+    let (mut filter, mut out) = (ListFilter::new(&["versions"], None), BytesMut::new());
     let refused = filter.push(b"{\"versions\":[{", &view, &mut out);
     let refused = refused.and_then(|()| filter.push(&endless, &view, &mut out));
     assert_eq!(refused, Err(Unlistable::NotAList));

@@ -4,19 +4,18 @@
 //! revealed or undone meanwhile. A long one cannot be sent again once the client has its beginning; see
 //! [`list_watch`](crate::batch::visibility::list_watch) for what it shows.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Request, Response, response};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
 
-use super::streamed::{ListFailure, StreamedList};
+use super::streamed::VersionPage;
 use super::{ANSWER_BYTES, Question, ROUNDS, nothing_visible, unreadable, whole};
 use crate::backend::Backend;
 use crate::batch::visibility::filter::{FilteredPage, Page, Verdict};
+use crate::batch::visibility::filtered_body::{Beginning, FilteredBody, StreamFailure};
 use crate::batch::visibility::{Hidden, json_splice};
 use crate::batch::{Batches, TableBranch, TableKey};
-use crate::body::{Body, CollectError};
+use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::query::Query;
 
@@ -42,12 +41,6 @@ enum Step {
     NothingVisible,
     /// The answer is outdated, or was only counted.
     Again,
-}
-
-/// The beginning of an answer.
-enum Beginning {
-    Whole(Bytes),
-    Long { first: Bytes, rest: Body },
 }
 
 impl Batches {
@@ -120,11 +113,13 @@ impl Batches {
             return Ok(Step::Again);
         }
         let names = (self.names().clone(), names);
-        let stream = StreamedList::new(first, rest, watch, names, list.limit, list.asked);
+        let (limit, asked, may_be_empty) = (list.limit, list.asked, list.is_continued);
+        let page = VersionPage::new(watch, names, limit, asked, may_be_empty);
+        let stream = FilteredBody::new(first, rest, page);
         match list.stream(head, stream).await {
             Ok(step) => Ok(step),
             // The client has nothing of it yet.
-            Err(ListFailure::Outdated(_)) => Ok(Step::Again),
+            Err(StreamFailure::Outdated(_)) => Ok(Step::Again),
             Err(error) => Err(Error::unavailable(unreadable(backend)).with_cause(error)),
         }
     }
@@ -184,18 +179,18 @@ impl ListRequest {
     async fn stream(
         &mut self,
         mut head: response::Parts,
-        mut list: StreamedList,
-    ) -> Result<Step, ListFailure> {
-        let is_limited = self.limit.is_some() && list.hides_something()?;
+        mut list: FilteredBody<VersionPage>,
+    ) -> Result<Step, StreamFailure> {
+        let is_limited = self.limit.is_some() && list.filter.hides_something()?;
         let counts = is_limited && !self.is_counted;
         let is_over = if counts {
             list.read_to_end().await?;
             true
         } else {
-            list.read_to_visible(self.is_continued).await?
+            list.read_to_visible().await?
         };
         if is_over {
-            match list.verdict() {
+            match list.filter.verdict() {
                 Verdict::AskFor(more) => return Ok(Step::AskFor(more)),
                 Verdict::NextPage(next) => return Ok(Step::NextPage(next)),
                 Verdict::NothingVisible if !self.is_continued => return Ok(Step::NothingVisible),
@@ -208,31 +203,5 @@ impl ListRequest {
         }
         head.headers.remove(CONTENT_LENGTH);
         Ok(Step::Answer(Response::from_parts(head, Body::stream(list))))
-    }
-}
-
-impl Beginning {
-    /// Reads an answer whole, or its beginning if it has more bytes than `most`.
-    async fn read(mut body: Body, most: usize) -> Result<Self, CollectError> {
-        let mut first = Bytes::new();
-        while !body.is_end_stream() {
-            let Some(frame) = body.frame().await else {
-                break;
-            };
-            let Ok(data) = frame.map_err(CollectError::Broken)?.into_data() else {
-                continue;
-            };
-            first = if first.is_empty() {
-                data
-            } else {
-                let mut both = BytesMut::from(first);
-                both.extend_from_slice(&data);
-                both.freeze()
-            };
-            if first.len() > most {
-                return Ok(Self::Long { first, rest: body });
-            }
-        }
-        Ok(Self::Whole(first))
     }
 }
