@@ -11,6 +11,7 @@ use crate::program::{Program, Setup};
 use crate::requests;
 use crate::server::Server;
 use crate::sizes;
+use crate::stalls::Stalls;
 
 /// The reloads of each size.
 const RELOADS: usize = 3;
@@ -64,6 +65,7 @@ async fn over(sizes: &[usize], setup: fn(&Server, usize) -> Setup, table: &str) 
     );
     let catalog = Server::plain().await;
     let bearer = requests::bearer("client");
+    let mut stalls = Stalls::during("start and reloads");
     for size in sizes {
         let yaml = setup(&catalog, *size).yaml();
         let folder = tempfile::tempdir().unwrap();
@@ -71,10 +73,12 @@ async fn over(sizes: &[usize], setup: fn(&Server, usize) -> Setup, table: &str) 
         used.add(*size, program.seconds());
         peak.add(*size, program.peak());
         stall.add(*size, stalled(&program, &yaml, table, &bearer).await);
+        stalls.add(&program).await;
     }
     used.end(&Bound::Most(3.0));
     peak.end(&Bound::Most(150.0));
     stall.end(&Bound::Most(10.0));
+    stalls.end();
 }
 
 /// Returns the difference between the longest describe while the configuration is reloaded, and the longest one in the

@@ -1,6 +1,7 @@
 //! A figure over sizes, with its exponent and its bound.
 
 use crate::fit::Fit;
+use crate::report::{Row, rounded, with_commas};
 
 /// The bound of a curve.
 pub enum Bound {
@@ -48,11 +49,24 @@ impl Curve {
             Bound::Most(bound) => (format!("≤ {bound} {}", self.unit), most <= *bound),
             Bound::Free => ("no bound".to_owned(), true),
         };
-        let verdict = if kept { "kept" } else { "MISSED" };
+        let joined = |text: Vec<String>| text.join(" / ");
+        let sizes = self.points.iter().map(|(size, _)| with_commas(*size));
+        let figures = self.points.iter().map(|(_, figure)| rounded(*figure));
+        let row = Row {
+            what: self.what,
+            sizes: joined(sizes.collect()),
+            figures: format!("{} {}", joined(figures.collect()), self.unit),
+            exponent: format!("{:.3} ± {:.3}", fit.slope, fit.error),
+            bound,
+            is_kept: kept,
+        };
         println!(
-            "    exponent {:.3} ± {:.3}    {bound}    {verdict}",
-            fit.slope, fit.error
+            "    exponent {}    {}    {}",
+            row.exponent,
+            row.bound,
+            row.verdict()
         );
+        row.note();
     }
 
     fn exponent(&self) -> Fit {

@@ -10,6 +10,7 @@ use crate::curve::{Bound, Curve};
 use crate::program::{Program, Setup};
 use crate::server::Server;
 use crate::sizes;
+use crate::stalls::Stalls;
 
 /// The entries of each round, in as many batches as that takes, and the rounds, of which the cheapest counts.
 const ENTRIES: usize = 2_000;
@@ -21,11 +22,15 @@ const SLOW: Duration = Duration::from_millis(5);
 
 pub async fn measure() {
     let mut used = Curve::new("a batch over entries: processor time of one entry", "µs");
-    let mut opened = Curve::new("connections to both catalogs", "connections");
+    let mut opened = Curve::new(
+        "a batch over entries: connections to both catalogs",
+        "connections",
+    );
     let mut took = Curve::new(
-        "time with catalogs that take 5 ms, over 5 ms × 2 calls × entries / 32",
+        "a batch over entries: time with catalogs that take 5 ms, over 5 ms × 2 calls × entries / 32",
         "times",
     );
+    let mut stalls = Stalls::during("batches over entries");
     for size in sizes("entries", &[10, 32, 100, 316, 1_000]) {
         let site = Site::start(Catalog::default(), size).await;
         let mut connection = Connection::open(site.program.address).await.unwrap();
@@ -45,6 +50,7 @@ pub async fn measure() {
             }
         }
         used.add(size, least);
+        stalls.add(&site.program).await;
         let connections = site.catalogs.iter().map(Server::connections).sum::<u64>();
         opened.add(size, connections as f64);
         if size >= 100 {
@@ -60,6 +66,7 @@ pub async fn measure() {
     used.end(&Bound::Exponent(0.1));
     opened.end(&Bound::Most(2.0 * IN_FLIGHT as f64));
     took.end(&Bound::Most(1.3));
+    stalls.end();
 }
 
 /// Two catalogs with half of the tables each, and the program.

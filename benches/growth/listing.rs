@@ -1,4 +1,5 @@
-//! A page of a listing over the numbers of tables and catalogs, and over the tables of a catalog that ignores `limit`.
+//! A page of a listing over the numbers of tables and catalogs, and over the tables of a catalog that ignores `limit`; the
+//! whole listing of one catalog.
 
 use bytes::Bytes;
 
@@ -7,6 +8,7 @@ use crate::curve::{Bound, Curve};
 use crate::program::Setup;
 use crate::server::Server;
 use crate::sizes;
+use crate::stalls::Stalls;
 
 /// The tables that a page asks for.
 const LIMIT: usize = 10;
@@ -19,19 +21,64 @@ const TABLES: usize = 1_000;
 pub async fn measure() {
     let tables = sizes("tables", &[100, 1_000, 10_000, 100_000]);
     let over = [
-        "a page over tables: requests to catalogs",
-        "bytes of catalogs",
-        "processor time",
+        "a page over tables of 8 catalogs: requests to catalogs",
+        "a page over tables of 8 catalogs: bytes of catalogs",
+        "a page over tables of 8 catalogs: processor time",
     ];
     curves(over, tables.into_iter().map(|size| (size, CATALOGS, size))).await;
     let catalogs = sizes("catalogs", &[1, 4, 16, 64]);
     let over = [
         "a page over catalogs: requests to catalogs",
-        "bytes of catalogs",
-        "processor time",
+        "a page over catalogs: bytes of catalogs",
+        "a page over catalogs: processor time",
     ];
     curves(over, catalogs.into_iter().map(|size| (size, size, TABLES))).await;
     ignored_limit().await;
+    whole().await;
+}
+
+/// Measures the listing of all tables of one catalog, of which every hundredth is still being written, so that its name is
+/// left out.
+async fn whole() {
+    let mut memory = Curve::new(
+        "all tables of one catalog, some left out: memory more than before",
+        "MiB",
+    );
+    let mut used = Curve::new(
+        "all tables of one catalog, some left out: processor time of each table",
+        "ns",
+    );
+    let mut stalls = Stalls::during("listings of all tables of one catalog");
+    for tables in sizes("whole", &[16_000, 64_000, 256_000, 1_000_000]) {
+        let names = (0..tables).map(|at| match at % 100 {
+            0 => format!("\"__nsgate_new_{at}\""),
+            _ => format!("\"t{at:07}\""),
+        });
+        let list = format!("{{\"tables\":[{}]}}", names.collect::<Vec<_>>().join(","));
+        let list = Bytes::from(list);
+        let server = Server::start(move |_| list.clone()).await;
+        let program = Setup::over([server.address]).start();
+        let mut connection = Connection::open(program.address).await.unwrap();
+        let target = || Message::get("/v1/namespace/c0/table/list".to_owned(), "");
+        let count = (4_000_000 / tables).clamp(5, 100);
+        program.forget_peak();
+        let (before, began) = (program.resident(), program.processor_time());
+        for _ in 0..count {
+            let (status, body) = connection.send(target()).await.unwrap();
+            let body = String::from_utf8_lossy(&body);
+            assert!(status.is_success(), "{status} {body}");
+            assert_eq!(body.matches("\"t").count(), tables - tables / 100 + 1);
+            assert!(!body.contains("__nsgate"));
+        }
+        // Less than that is chance.
+        memory.add(tables, (program.peak() - before).max(1.0));
+        let spent = (program.processor_time() - began).as_secs_f64();
+        used.add(tables, spent * 1e9 / (count * tables) as f64);
+        stalls.add(&program).await;
+    }
+    memory.end(&Bound::Exponent(0.1));
+    used.end(&Bound::Exponent(0.1));
+    stalls.end();
 }
 
 /// Measures a page of a catalog that lists everything whatever `limit` is. The gateway has to read all of it.
@@ -40,7 +87,11 @@ async fn ignored_limit() {
         "a page over tables, limit ignored: memory more than before",
         "MiB",
     );
-    let mut used = Curve::new("processor time of each table", "ns");
+    let mut used = Curve::new(
+        "a page over tables, limit ignored: processor time of each table",
+        "ns",
+    );
+    let mut stalls = Stalls::during("pages of a catalog that ignores the limit");
     for tables in sizes("ignored", &[4_000, 16_000, 64_000, 256_000, 1_000_000]) {
         let list = page("", tables);
         let server = Server::start(move |_| list.clone()).await;
@@ -55,15 +106,18 @@ async fn ignored_limit() {
         memory.add(tables, (program.peak() - before).max(1.0));
         let spent = (program.processor_time() - began).as_secs_f64();
         used.add(tables, spent * 1e9 / (count * tables) as f64);
+        stalls.add(&program).await;
     }
     memory.end(&Bound::Exponent(0.1));
     used.end(&Bound::Exponent(0.1));
+    stalls.end();
 }
 
 async fn curves(names: [&'static str; 3], all: impl Iterator<Item = (usize, usize, usize)>) {
     let mut requests = Curve::new(names[0], "requests");
     let mut bytes = Curve::new(names[1], "bytes");
     let mut used = Curve::new(names[2], "µs");
+    let mut stalls = Stalls::during("pages of catalogs that keep to the limit");
     for (size, catalogs, tables) in all {
         let mut servers = Vec::new();
         for _ in 0..catalogs {
@@ -85,10 +139,12 @@ async fn curves(names: [&'static str; 3], all: impl Iterator<Item = (usize, usiz
         bytes.add(size, each(counted(Server::bytes) - before.1));
         let spent = program.processor_time() - before.2;
         used.add(size, spent.as_secs_f64() * 1e6 / PAGES as f64);
+        stalls.add(&program).await;
     }
     for curve in [requests, bytes, used] {
         curve.end(&Bound::Exponent(0.1));
     }
+    stalls.end();
 }
 
 async fn pages(connection: &mut Connection, count: usize) {

@@ -31,12 +31,14 @@ mod processor;
 mod program;
 #[path = "../batches/remembered.rs"]
 mod remembered;
+mod report;
 mod requests;
 #[path = "../../tests/support/running_gateway.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod running_gateway;
 mod series;
 mod server;
+mod stalls;
 mod versions;
 
 /// The measurements, in their order.
@@ -67,7 +69,7 @@ async fn main() {
         if !asked.is_empty() && !asked.iter().any(|word| word == name) {
             continue;
         }
-        println!("[{name}]");
+        report::begin(name);
         match name {
             "start" => log::start().await,
             "log" => log::file().await,
@@ -83,6 +85,7 @@ async fn main() {
             _ => requests::connections().await,
         }
     }
+    report::print_table();
 }
 
 /// Returns the default sizes, or those that the variable `NSGATE_GROWTH_NAME` lists with commas.

@@ -9,6 +9,7 @@ use crate::forge::{self, P256};
 use crate::program::{Program, Setup};
 use crate::server::Server;
 use crate::sizes;
+use crate::stalls::Stalls;
 
 /// The rounds of each size, of which the cheapest counts, and the requests of a round.
 const ROUNDS: usize = 9;
@@ -37,17 +38,21 @@ pub fn bearer(subject: &str) -> String {
 
 pub async fn mounts() {
     let mut curve = Curve::new("a describe over mounts: processor time", "µs");
+    let mut stalls = Stalls::during("describes");
     let catalog = Server::plain().await;
     for size in sizes("over_mounts", &[10, 100, 1_000, 10_000, 100_000]) {
         let program = with_mounts(&catalog, size).start();
         let describe = |number| (format!("m{}%24t", number * 97 % size), String::new());
         curve.add(size, describes(&program, describe).await);
+        stalls.add(&program).await;
     }
     curve.end(&FLAT);
+    stalls.end();
 }
 
 pub async fn rules() {
     let mut curve = Curve::new("a describe over rules: processor time", "µs");
+    let mut stalls = Stalls::during("describes");
     let catalog = Server::plain().await;
     let bearer = bearer("client");
     for size in sizes("over_rules", &[10, 100, 1_000, 10_000, 100_000]) {
@@ -55,12 +60,15 @@ pub async fn rules() {
         let program = Program::start(tempfile::tempdir().unwrap(), &yaml, &files());
         let describe = |number| (format!("m0%24r{}%24t", number * 97 % size), bearer.clone());
         curve.add(size, describes(&program, describe).await);
+        stalls.add(&program).await;
     }
     curve.end(&FLAT);
+    stalls.end();
 }
 
 pub async fn tokens() {
     let mut curve = Curve::new("a describe over tokens in turn: processor time", "µs");
+    let mut stalls = Stalls::during("describes");
     let catalog = Server::plain().await;
     let mut setup = Setup::over([catalog.address]);
     setup.auth = AUTH.to_owned();
@@ -74,8 +82,10 @@ pub async fn tokens() {
         }
         let describe = |number: usize| ("c0%24t".to_owned(), tokens[number % size].clone());
         curve.add(size, describes(&program, describe).await);
+        stalls.add(&program).await;
     }
     curve.end(&FLAT);
+    stalls.end();
 }
 
 pub async fn connections() {
@@ -83,6 +93,7 @@ pub async fn connections() {
         "a describe over connections that are idle: processor time",
         "µs",
     );
+    let mut stalls = Stalls::during("describes");
     let catalog = Server::plain().await;
     for size in sizes("over_connections", &[1, 10, 100, 1_000]) {
         let program = Setup::over([catalog.address]).start();
@@ -94,8 +105,10 @@ pub async fn connections() {
         }
         let describe = |_| ("c0%24t".to_owned(), String::new());
         curve.add(size, describes(&program, describe).await);
+        stalls.add(&program).await;
     }
     curve.end(&FLAT);
+    stalls.end();
 }
 
 /// Returns the processor time of the program for one describe, in microseconds: of the cheapest round, because other work

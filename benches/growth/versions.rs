@@ -9,9 +9,14 @@ use crate::curve::{Bound, Curve};
 use crate::program::Setup;
 use crate::server::Server;
 use crate::sizes;
+use crate::stalls::Stalls;
+
+/// The lists after the one whose memory is measured, in which stalls are looked for.
+const MORE: usize = 10;
 
 pub async fn measure() {
     let mut curve = Curve::new("version/list over versions: memory more than before", "MiB");
+    let mut stalls = Stalls::during("version/list over versions");
     for size in sizes("versions", &[4_000, 16_000, 64_000, 250_000]) {
         let list = list(size);
         let server = Server::start(move |target| {
@@ -36,8 +41,13 @@ pub async fn measure() {
         );
         // Less than that is chance.
         curve.add(size, (program.peak() - before).max(1.0));
+        for _ in 0..MORE {
+            connection.send(ask("version/list")).await.unwrap();
+        }
+        stalls.add(&program).await;
     }
     curve.end(&Bound::Exponent(0.1));
+    stalls.end();
 }
 
 /// Returns the list of a catalog, as real ones write it.
