@@ -207,7 +207,9 @@ async fn other_requests_run_between_small_pieces_of_an_answer() {
             let (level, sent) = (id(&["prod"]), Arc::new(AtomicUsize::new(0)));
             let catalogs = Stream(|| {
                 let sent = Arc::clone(&sent);
-                let note = move |_: &Bytes| drop(sent.fetch_add(1, Ordering::Relaxed));
+                let note = move |_: &Bytes| {
+                    sent.fetch_add(1, Ordering::Relaxed);
+                };
                 pieces.clone().into_iter().inspect(note)
             });
             let (routes, names) = (sample(), Names::default());
