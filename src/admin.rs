@@ -202,7 +202,10 @@ impl Admin {
                 })
                 .await
             }
-            "/batches" => Page::json(StatusCode::OK, &json!(batches::list(shown))),
+            "/batches" => {
+                self.off_worker(|shown| Page::json(StatusCode::OK, &json!(batches::list(shown))))
+                    .await
+            }
             _ => match (
                 path.strip_prefix("/batches/"),
                 path.strip_prefix("/alerts/"),

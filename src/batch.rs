@@ -65,7 +65,7 @@ const UNGUARDED: &str =
     "the other gateways that share the batch log could not be told of the batch; retry later";
 /// The answer to a request that needs the batch log while its server is away.
 const AWAY: &str = "the batch log does not answer, so no batch can begin; retry later";
-/// The length up to which a list of versions is read whole before it is filtered, in bytes: about 300 versions.
+/// The length up to which a list of versions or tables is read whole before it is filtered, in bytes: about 300 versions.
 const HELD_LIST: usize = 64 << 10;
 /// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
@@ -80,7 +80,7 @@ pub struct Batches {
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
     detached: DetachedChanges,
-    /// The length up to which a list of versions is read whole, in bytes.
+    /// The length up to which a list of versions or tables is read whole, in bytes.
     longest_held_list: usize,
 }
 
@@ -156,7 +156,7 @@ impl Batches {
         let _ = self.coordinator.audit.set(audit);
     }
 
-    /// Streams lists of versions from this length on, in bytes, so that a simulation can have short ones streamed.
+    /// Streams lists of versions and tables from this length on, in bytes, so that a simulation can have short ones streamed.
     #[must_use]
     pub fn streaming_lists_above(mut self, bytes: usize) -> Self {
         self.longest_held_list = bytes;

@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use futures_util::FutureExt as _;
 use serde_json::from_slice;
 
 use super::*;
@@ -113,6 +114,23 @@ async fn every_page_answers_and_only_to_reading() {
         response.headers()[CONTENT_TYPE],
         "text/plain; version=0.0.4; charset=utf-8"
     );
+}
+
+/// The only thread for them is taken, so that a page which is made elsewhere waits.
+#[test]
+fn pages_that_grow_with_mounts_catalogs_or_batches_are_made_off_the_workers() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let admin = admin(None, &[]).await;
+        let (free, taken) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || taken.recv());
+        for path in ["/metrics", "/config", "/backends", "/batches", "/status"] {
+            let mut answer = Box::pin(ask(&admin, "GET", path, None));
+            assert!((&mut answer).now_or_never().is_none(), "{path}");
+        }
+        drop(free);
+    });
 }
 
 #[tokio::test]
