@@ -13,7 +13,7 @@ use crate::batch::visibility::list_filter::Unlistable;
 use crate::body::{Body, CollectError};
 use crate::error::BoxError;
 
-/// The most bytes that are filtered at a time. It takes 0.2 to 0.6 ms.
+/// The most bytes that are filtered at a time. For versions it takes about 0.2 ms.
 const STEP: usize = 64 << 10;
 /// The number of steps without a byte to show after which other requests of the worker run.
 const STEPS: usize = 8;
