@@ -29,6 +29,9 @@ pub struct Ended {
     /// The number of points at which a crash could come, and of messages, until the simulation had settled.
     pub points: u64,
     pub messages: u64,
+    /// The number of requests to the server of the shared log by then, and to other gateways.
+    pub to_the_log: u64,
+    pub passed_on: u64,
     /// The number of log writes under way at each crash.
     pub lost: Vec<usize>,
 }
@@ -137,6 +140,7 @@ async fn run(
     // Hazards and watches do not block the end. With `to_the_end`, only hazards may remain.
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);
+    let (mut to_the_log, mut passed_on) = (0, 0);
     let quiet = [
         &[BatchState::Hazard, BatchState::Watching][..],
         &[BatchState::Hazard],
@@ -150,6 +154,7 @@ async fn run(
             let inner = &mut *world.lock();
             if !inner.calm {
                 (points, messages) = (inner.points, inner.network.messages);
+                (to_the_log, passed_on) = (inner.store.requests, inner.passed_on);
                 inner.calm = true;
             }
         }
@@ -183,6 +188,8 @@ async fn run(
         hash: inner.trace.hash(),
         points,
         messages,
+        to_the_log,
+        passed_on,
         lost: std::mem::take(&mut inner.lost),
     }
 }

@@ -98,6 +98,19 @@ impl Fault {
         )
     }
 
+    /// Returns true if something of the message may come late.
+    pub fn may_be_late(self) -> bool {
+        matches!(
+            self,
+            Self::Late
+                | Self::SlowAnswer
+                | Self::Duplicated
+                | Self::Retried
+                | Self::LatePut
+                | Self::ActsLater
+        )
+    }
+
     /// Returns true if the fault can happen to this message.
     pub fn fits(self, question: &Question) -> bool {
         match self {
