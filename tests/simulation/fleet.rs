@@ -138,6 +138,27 @@ impl Front {
         gateways
     }
 
+    /// Waits until no table of a directed scenario is guarded any more.
+    ///
+    /// # Errors
+    /// The number of guards that stay.
+    pub async fn guards_are_released(&self) -> Result<(), String> {
+        let plan = self.world.scenario.fleet.as_ref();
+        let until = Instant::now() + FINDS_BACK;
+        // Random scenarios end when they end.
+        while plan.is_some_and(|plan| plan.is_directed) {
+            let guards = self.world.lock().store.db.guards.len();
+            if guards == 0 {
+                break;
+            }
+            if Instant::now() > until {
+                return Err(format!("{guards} guards are never released"));
+            }
+            sleep(LOOK_EVERY / 2).await;
+        }
+        Ok(())
+    }
+
     /// Waits until every gateway knows what batches do.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ pub struct Ended {
     pub counts: Counts,
     pub trace: Vec<String>,
     pub hash: u64,
-    /// The number of points at which a crash could come, and of messages, until the simulation had settled.
+    /// The number of points at which a crash could come, and of messages, until the simulation had settled; with gateways
+    /// that share a log, until the clients had their answers and no table was guarded any more.
     pub points: u64,
     pub messages: u64,
     /// The number of requests to the server of the shared log by then, and to other gateways.
@@ -133,14 +134,24 @@ async fn run(
     if timeout(PATIENCE, playing.join_all()).await.is_err() {
         wrong.push("a client never got an answer".to_owned());
     }
+    let guards_gone = front.guards_are_released().await;
+    wrong.extend(guards_gone.err());
+    let (mut points, mut messages, to_the_log, passed_on) = {
+        let inner = world.lock();
+        let store = &inner.store;
+        (
+            inner.points,
+            inner.network.messages,
+            store.requests,
+            inner.passed_on,
+        )
+    };
     let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
     let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
     sleep(rough_for.saturating_sub(world.elapsed())).await;
     world.trouble_is_over().await;
     // Hazards and watches do not block the end. With `to_the_end`, only hazards may remain.
     let mut hazards = Vec::new();
-    let (mut points, mut messages) = (0, 0);
-    let (mut to_the_log, mut passed_on) = (0, 0);
     let quiet = [
         &[BatchState::Hazard, BatchState::Watching][..],
         &[BatchState::Hazard],
@@ -153,8 +164,9 @@ async fn run(
         {
             let inner = &mut *world.lock();
             if !inner.calm {
-                (points, messages) = (inner.points, inner.network.messages);
-                (to_the_log, passed_on) = (inner.store.requests, inner.passed_on);
+                if world.scenario.fleet.is_none() {
+                    (points, messages) = (inner.points, inner.network.messages);
+                }
                 inner.calm = true;
             }
         }

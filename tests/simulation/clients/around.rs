@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::{Change, Client};
@@ -24,6 +25,7 @@ impl Client {
         let (mut reader, mut writer) = (self.another(1), self.another(2));
         reader.at = Some(other);
         writer.at = Some(if at_owner { one } else { other });
+        let (begins, begun) = oneshot::channel();
         let reads = async {
             for _ in 0..2 {
                 for table in TABLES {
@@ -34,8 +36,9 @@ impl Client {
         };
         let writes = async {
             writer.append_to(OTHER).await;
-            // By then the batch has its locks.
-            sleep(Duration::from_millis(30)).await;
+            // Once the batch has its locks. If there is none, nobody tells.
+            let _ = begun.await;
+            sleep(Duration::from_millis(50)).await;
             writer.write(TABLES[0], Change::Insert, false).await;
         };
         let batch = async {
@@ -50,6 +53,7 @@ impl Client {
             if aborts {
                 self.lose_last_manifest(op);
             }
+            let _ = begins.send(());
             self.send(op, true).await;
         };
         tokio::join!(batch, reads, writes);
@@ -62,18 +66,12 @@ impl Client {
         self.append_to(TABLES[1]).await;
     }
 
-    /// Leaves a create at one gateway before it is answered, and has the owner of the log run a batch that creates the
-    /// same version.
-    pub async fn leave_a_create_before_a_batch(mut self) {
+    /// Creates a version at one gateway, and then has the owner of the log run a batch that builds on what is shown. That
+    /// is the same version if the first create has not landed.
+    pub async fn create_before_a_batch(mut self) {
         let gateways = self.front.owner_and_others().await;
-        let mut leaver = self.another(1);
-        leaver.at = gateways.get(1).copied();
-        let next = leaver.next(TABLES[0], false).await;
-        leaver.leaves = Some(Duration::from_millis(50));
-        if let Some(next) = next {
-            let op = leaver.plan(&[next], false);
-            leaver.send(op, false).await;
-        }
+        self.at = gateways.get(1).copied();
+        self.append_to(TABLES[0]).await;
         self.at = gateways.first().copied();
         let mut wanted = Vec::new();
         for table in TABLES {

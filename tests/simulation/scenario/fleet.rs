@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nsgate::config::BatchConfig;
+
 use super::{Scenario, Table};
 use crate::catalog::Ways;
 use crate::fleet::{peers, store};
@@ -23,7 +25,9 @@ pub struct FleetPlan {
     /// that is at work is killed or stopped.
     pub troubles: Vec<(Duration, Trouble)>,
     pub at_points: Vec<(u64, Trouble)>,
-    /// The only event of a directed scenario; `None` for no event, or for random ones.
+    /// True if nothing happens but what is planned.
+    pub is_directed: bool,
+    /// The only event of a directed scenario; `None` for no event.
     pub single: Option<Single>,
 }
 
@@ -155,6 +159,7 @@ impl Scenario {
             peer_faults: *random.pick(&[0, 0, 3, 15]),
             troubles,
             at_points,
+            is_directed: false,
             single: None,
         });
         scenario
@@ -173,6 +178,11 @@ impl Scenario {
                 Table::new(0, 1, 1),
             ],
             clients: Vec::new(),
+            settings: BatchConfig {
+                // A batch looks for a create without an answer after a third of this.
+                prepare_timeout: Duration::from_secs(3),
+                ..BatchConfig::default()
+            },
             dead_for: (300, 300),
             fleet: Some(FleetPlan {
                 lease,
@@ -182,6 +192,7 @@ impl Scenario {
                 peer_faults: 0,
                 troubles: Vec::new(),
                 at_points: Vec::new(),
+                is_directed: true,
                 single: None,
             }),
             to_the_end: false,
