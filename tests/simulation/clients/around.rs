@@ -60,7 +60,7 @@ impl Client {
         for at in [owner, one, other] {
             self.at = Some(at);
             for table in TABLES {
-                self.list(table, false).await;
+                self.describe(table, false, None).await;
             }
         }
         self.append_to(TABLES[1]).await;
@@ -84,7 +84,7 @@ impl Client {
         for at in gateways {
             self.at = Some(at);
             for table in TABLES {
-                self.list(table, false).await;
+                self.describe(table, false, None).await;
             }
         }
     }

@@ -37,15 +37,14 @@ enum Case {
 /// The gateway to which the create of [`Case::Stray`] is sent.
 const FOLLOWER: usize = 1;
 
-/// Returns the batches: two of the four, or all if `NSGATE_FLEET_CASES` is set.
-fn batches() -> Vec<Case> {
-    let is_whole = std::env::var_os("NSGATE_FLEET_CASES").is_some();
+/// Returns the batches: the usual one, or all if `NSGATE_FLEET_CASES` is set.
+fn batches(usual: Case) -> Vec<Case> {
+    if std::env::var_os("NSGATE_FLEET_CASES").is_none() {
+        return vec![usual];
+    }
     let all = [(false, false), (true, true), (false, true), (true, false)];
-    let usual = if is_whole { 4 } else { 2 };
-    let cases = all.into_iter().take(usual);
-    cases
-        .map(|(aborts, at_owner)| Case::Batch { aborts, at_owner })
-        .collect()
+    all.map(|(aborts, at_owner)| Case::Batch { aborts, at_owner })
+        .to_vec()
 }
 
 impl Case {
@@ -197,7 +196,11 @@ fn every_message_of_three_gateways_may_meet_any_fault() {
     watch_panics();
     let began = Instant::now();
     let mut checked = 0;
-    for case in batches() {
+    let usual = Case::Batch {
+        aborts: false,
+        at_owner: false,
+    };
+    for case in batches(usual) {
         let reference = case.undisturbed();
         let of_the_log = case.faults_of_the_log(reference.to_the_log);
         checked += check(case, "at the server of the log", &of_the_log);
@@ -208,7 +211,7 @@ fn every_message_of_three_gateways_may_meet_any_fault() {
     }
     let took = began.elapsed();
     println!("{checked} single faults: all checked ({took:.0?})");
-    assert!(checked > 2_000, "the batch is a small one");
+    assert!(checked > 1_500, "the batch is a small one");
 }
 
 /// Returns true if the planned fault has happened, or need not.
@@ -258,7 +261,11 @@ fn any_trouble_may_come_to_three_gateways_at_every_point() {
     watch_panics();
     let began = Instant::now();
     let (mut checked, mut missed) = (0, 0);
-    for case in batches() {
+    let usual = Case::Batch {
+        aborts: true,
+        at_owner: true,
+    };
+    for case in batches(usual) {
         let points = case.undisturbed().points;
         let ended = case.check(&case.troubles(points));
         println!("{case:?}: {} troubles at {points} points", ended.len());
