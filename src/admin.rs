@@ -64,8 +64,6 @@ pub struct AdminState {
     pub current: Arc<ArcSwap<CurrentConfig>>,
     /// The queue of requests for a reload, and the last result.
     pub reloads: Arc<Reloads>,
-    /// The client to the gateways that share the batch log; `None` if there are none.
-    pub peers: Option<Arc<PeerClient>>,
     /// The curves of the last hour.
     pub history: History,
     /// The configuration file.
@@ -82,6 +80,8 @@ pub struct CurrentConfig {
     pub world: Arc<RoutingSnapshot>,
     /// The issuers' keys.
     pub keys: Arc<Keys>,
+    /// The client to the gateways that share the batch log; `None` if there are none.
+    pub peers: Option<Arc<PeerClient>>,
     /// The token that the guarded pages need; `None` if they need none.
     pub token: Option<Secret>,
     /// The token with which everything can be read and nothing changed; `None` if there is none.

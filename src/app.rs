@@ -322,7 +322,6 @@ fn admin(path: &Path, in_use: &ActiveConfig, reloads: &Arc<Reloads>) -> Admin {
         batches: Arc::clone(&in_use.lasting.batches),
         current: in_use.shown(),
         reloads: Arc::clone(reloads),
-        peers: in_use.lasting.peers.clone(),
         history: History::default(),
         // A command with it works in any folder.
         config_file: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),

@@ -74,7 +74,7 @@ impl Config {
     }
 
     /// Returns the files of the certificates that the gateway presents, each with its purpose: `listen` to clients,
-    /// `admin` to operators, `backends.NAME` to that catalog.
+    /// `admin` to operators, `batch.gateways` to other gateways, `backends.NAME` to that catalog.
     pub fn certificates(&self) -> impl Iterator<Item = (String, &Path)> {
         let listen = self
             .listen
@@ -86,6 +86,11 @@ impl Config {
             .tls
             .iter()
             .map(|tls| ("admin".to_owned(), &*tls.certificate));
+        let is_shared = self.batch.log.file().is_none();
+        let gateways = self.batch.gateways.iter().filter(move |_| is_shared);
+        let gateways = gateways
+            .filter_map(|gateways| gateways.tls.as_ref())
+            .map(|tls| ("batch.gateways".to_owned(), &*tls.certificate));
         let backends = self.backends.iter().filter_map(|(name, backend)| {
             let Implementation::Rest(rest) = &backend.implementation else {
                 return None;
@@ -93,7 +98,7 @@ impl Config {
             let identity = rest.tls.as_ref()?.identity.as_ref()?;
             Some((format!("backends.{name}"), &*identity.certificate))
         });
-        listen.chain(admin).chain(backends)
+        listen.chain(admin).chain(gateways).chain(backends)
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod connection;
 mod connection_state;
 pub mod listener;
+pub mod refused_peers;
 mod service;
 mod stream_tasks;
 pub mod tls;

@@ -56,13 +56,12 @@ pub(super) fn list(shown: &AdminState) -> GatewayList {
 
 /// Returns the gateway that knows the batches; `None` if it is this one.
 pub(super) fn elsewhere(shown: &AdminState) -> Option<Elsewhere> {
-    let (fleet, peers) = (shown.batches.fleet()?, shown.peers.as_ref()?);
+    let (fleet, peers) = (shown.batches.fleet()?, shown.current.load().peers.clone()?);
     let owner = match fleet.role() {
         Role::Owner | Role::Recovering => return None,
         Role::Follower(owner) => owner,
         Role::Outside => None,
     };
-    let peers = Arc::clone(peers);
     Some(Elsewhere { owner, peers })
 }
 

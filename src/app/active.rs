@@ -20,6 +20,7 @@ pub(super) struct ActiveConfig {
     stack: Arc<ArcSwap<Stack>>,
     serving: Arc<ArcSwap<Serving>>,
     serving_admin: Arc<ArcSwap<Serving>>,
+    serving_peers: Arc<ArcSwap<Serving>>,
     shown: Arc<ArcSwap<CurrentConfig>>,
 }
 
@@ -34,6 +35,7 @@ impl ActiveConfig {
             stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
             serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
             serving_admin: Arc::new(ArcSwap::from_pointee(snapshot.serving_admin.clone())),
+            serving_peers: Arc::new(ArcSwap::from_pointee(snapshot.serving_peers.clone())),
             shown: Arc::new(ArcSwap::from_pointee(shown(&snapshot))),
             snapshot: ArcSwap::from_pointee(snapshot),
             lasting,
@@ -71,6 +73,8 @@ impl ActiveConfig {
         self.serving.store(Arc::new(snapshot.serving.clone()));
         let serving_admin = snapshot.serving_admin.clone();
         self.serving_admin.store(Arc::new(serving_admin));
+        let serving_peers = snapshot.serving_peers.clone();
+        self.serving_peers.store(Arc::new(serving_peers));
         self.shown.store(Arc::new(shown(&snapshot)));
         let before = self.snapshot.load_full();
         snapshot.start(Some(&before));
@@ -102,6 +106,11 @@ impl ActiveConfig {
         Arc::clone(&self.serving_admin)
     }
 
+    /// The settings of the listener for other gateways.
+    pub(super) fn serving_peers(&self) -> Arc<ArcSwap<Serving>> {
+        Arc::clone(&self.serving_peers)
+    }
+
     /// The state that the admin pages show.
     pub(super) fn shown(&self) -> Arc<ArcSwap<CurrentConfig>> {
         Arc::clone(&self.shown)
@@ -113,6 +122,7 @@ fn shown(snapshot: &Snapshot) -> CurrentConfig {
         config: Arc::clone(&snapshot.config),
         world: Arc::clone(&snapshot.world),
         keys: Arc::clone(&snapshot.keys),
+        peers: snapshot.peers.as_ref().map(|ends| Arc::clone(&ends.client)),
         token: snapshot.config.admin.token.clone(),
         read_token: snapshot.config.admin.read_token.clone(),
     }

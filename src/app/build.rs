@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
+use super::peers::PeerEnds;
 use crate::auth::access::Rules;
 use crate::auth::keys::{Clock, Keys, SystemClock};
 use crate::backend::Backend;
@@ -139,7 +140,8 @@ pub(super) async fn check(config: &Config) -> Vec<BuildError> {
     let problems = world.err().into_iter().flatten().chain(keys);
     let problems = problems
         .chain(tls(config, None, |_| false).err())
-        .chain(admin_tls(config, None, |_| false).err());
+        .chain(admin_tls(config, None, |_| false).err())
+        .chain(PeerEnds::build(config, None, |_| false).err());
     problems
         .chain(rules(config).err().into_iter().flatten())
         .collect()
@@ -248,6 +250,7 @@ pub(super) fn serving(
         protocols: Protocols::new(limits),
         gauge: Some(metrics.connections().clone()),
         tls_failures: Some(metrics.tls_failures().clone()),
+        refused_peers: None,
     }
 }
 

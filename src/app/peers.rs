@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
+use rustls::ServerConfig;
 use tokio::task::JoinHandle;
 
 use super::active::ActiveConfig;
+use super::build::BuildError;
 use super::service_manager::listen;
 use super::{Failure, say};
 use crate::admin::Admin;
 use crate::config::{Config, ServerTls};
 use crate::gateway::RoutingSnapshot;
-use crate::layer::share::Entrance;
+use crate::layer::share::{Entrance, PeerClient};
 use crate::server::listener::{Listener, Serving};
+use crate::server::refused_peers::RefusedPeers;
 use crate::server::tls;
 
 /// Binds the address for other gateways; `None` if none share the log.
@@ -64,6 +67,64 @@ pub(super) fn routes_digest(config: &Config, world: &RoutingSnapshot) -> String 
     text
 }
 
+/// The ends of the connections to other gateways, as one configuration has them.
+#[derive(Clone)]
+pub(super) struct PeerEnds {
+    /// The client to them.
+    pub(super) client: Arc<PeerClient>,
+    /// The TLS settings of the address for them; `None` for plain HTTP.
+    tls: Option<Arc<ServerConfig>>,
+    refused: Option<Arc<RefusedPeers>>,
+}
+
+impl PeerEnds {
+    /// Builds the ends; `None` if no gateways share the log. They are taken from `before` if nothing about them has
+    /// changed.
+    pub(super) fn build(
+        config: &Config,
+        before: Option<(&Config, Option<&Self>)>,
+        same: impl Fn(&Path) -> bool,
+    ) -> Result<Option<Self>, BuildError> {
+        let of = |config: &Config| config.batch.gateways.as_ref().map(|it| it.tls.clone());
+        let shared = config.batch.log.file().is_none();
+        let Some(wanted) = of(config).filter(|_| shared) else {
+            return Ok(None);
+        };
+        let unchanged = |(old, _): &(&Config, _)| {
+            let files = wanted.iter();
+            let mut files = files.flat_map(|tls| [&tls.certificate, &tls.private_key, &tls.ca]);
+            of(old).as_ref() == Some(&wanted) && files.all(|file| same(file))
+        };
+        if let Some((_, Some(ends))) = before.filter(unchanged) {
+            return Ok(Some(ends.clone()));
+        }
+        let problem = |error| BuildError::new("batch.gateways.tls", error);
+        let tls = wanted.as_ref().map(|tls| {
+            tls::server_config(&ServerTls {
+                certificate: tls.certificate.clone(),
+                private_key: tls.private_key.clone(),
+                client_ca: Some(tls.ca.clone()),
+            })
+        });
+        Ok(Some(Self {
+            client: Arc::new(PeerClient::new(wanted.as_ref()).map_err(problem)?),
+            tls: tls.transpose().map_err(problem)?,
+            refused: wanted.map(|tls| Arc::new(RefusedPeers::new(tls.ca))),
+        }))
+    }
+
+    /// Returns the settings of the listener for other gateways.
+    pub(super) fn serving(ends: Option<&Self>, clients: &Serving) -> Serving {
+        Serving {
+            tls: ends.and_then(|ends| ends.tls.clone()),
+            gauge: None,
+            tls_failures: None,
+            refused_peers: ends.and_then(|ends| ends.refused.clone()),
+            ..clients.clone()
+        }
+    }
+}
+
 /// Serves what other gateways pass on, until `stop` is ready.
 pub(super) fn serve(
     listener: Listener,
@@ -71,38 +132,18 @@ pub(super) fn serve(
     admin: &Admin,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<JoinHandle<usize>, Failure> {
-    let snapshot = in_use.snapshot();
-    let gateways = snapshot.config.batch.gateways.as_ref();
-    let tls = gateways.and_then(|gateways| gateways.tls.as_ref());
-    let tls = tls.map(|tls| {
-        tls::server_config(&ServerTls {
-            certificate: tls.certificate.clone(),
-            private_key: tls.private_key.clone(),
-            client_ca: Some(tls.ca.clone()),
-        })
-    });
-    let tls = tls.transpose();
-    let tls =
-        tls.map_err(|error| Failure::Configuration(format!("batch.gateways.tls: {error}")))?;
-    let is_plain = tls.is_none();
-    let serving = Serving {
-        tls,
-        gauge: None,
-        tls_failures: None,
-        ..snapshot.serving.clone()
-    };
     let address = listener.address();
     let Some(fleet) = in_use.lasting.batches.fleet().cloned() else {
         return Err(Failure::Configuration(
             "batch.gateways: the log is not shared".into(),
         ));
     };
-    if is_plain && !address.ip().is_loopback() {
+    let serving = in_use.serving_peers();
+    if serving.load().tls.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "gateways pass tokens and data to each other without TLS; write `batch.gateways.tls`, or keep others out of their network");
     }
     let format = in_use.snapshot().config.telemetry.log;
     say(format, &format!("nsgate for other gateways on {address}"));
     let entrance = Entrance::new(in_use.stack(), admin.for_gateways(), fleet);
-    let serving = Arc::new(ArcSwap::from_pointee(serving));
     Ok(tokio::spawn(listener.serve(serving, entrance, stop)))
 }

@@ -15,7 +15,6 @@ use crate::batch::log::postgres::PostgresLog;
 use crate::batch::log::{Log as BatchLog, LogError};
 use crate::config::{BatchConfig, Config, LogAddress};
 use crate::layer::limits::LimitsLayer;
-use crate::layer::share::PeerClient;
 use crate::metrics::Metrics;
 use crate::request::places::Places;
 use crate::telemetry::Log;
@@ -31,8 +30,6 @@ pub(super) struct ProcessState {
     /// The reasons why it does not serve, for load balancers and operators.
     pub(super) readiness: Arc<Readiness>,
     pub(super) clock: Arc<dyn Clock>,
-    /// The client to other gateways that share the log; `None` if there are none.
-    pub(super) peers: Option<Arc<PeerClient>>,
     /// The places of requests that are being served.
     pub(super) in_flight: LimitsLayer,
 }
@@ -54,12 +51,6 @@ impl ProcessState {
             .map_err(|error| Failure::Configuration(format!("telemetry.audit: {error}")))?;
         let opened = open_log(&config.batch, peers, log_failed).await;
         let opened = opened.map_err(Failure::BatchLog)?;
-        let gateways = config.batch.gateways.as_ref().filter(|_| peers.is_some());
-        let peers = gateways.map(|gateways| PeerClient::new(gateways.tls.as_ref()));
-        let peers = peers
-            .transpose()
-            .map_err(|error| Failure::Configuration(format!("batch.gateways.tls: {error}")))?;
-        let peers = peers.map(Arc::new);
         let (settings, counters) = (config.batch.clone(), metrics.batch().clone());
         let batches = match opened {
             Opened::File(log) => Batches::new(log, settings, counters),
@@ -74,7 +65,6 @@ impl ProcessState {
         Ok(Self {
             batches: Arc::new(batches),
             audit,
-            peers,
             metrics,
             log,
             readiness: Arc::default(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::build::{self, BuildError};
-use super::peers;
+use super::peers::{self, PeerEnds};
 use crate::app::process::ProcessState;
 use crate::auth::access::Rules;
 use crate::auth::keys::{Issuer, Keys};
@@ -41,6 +41,9 @@ pub(super) struct Snapshot {
     pub(super) stack: Stack,
     pub(super) serving: Serving,
     pub(super) serving_admin: Serving,
+    pub(super) serving_peers: Serving,
+    /// The ends of the connections to other gateways; `None` if none share the log.
+    pub(super) peers: Option<PeerEnds>,
 }
 
 /// The large parts of a snapshot that has been replaced. Connections and requests still use them, and the last one would
@@ -78,6 +81,8 @@ impl Snapshot {
         let tls = build::tls(&config, old_serving, same);
         let old_admin = before.map(|before| (&*before.config, &before.serving_admin));
         let tls = tls.and_then(|tls| Ok((tls, build::admin_tls(&config, old_admin, same)?)));
+        let old_peers = before.map(|before| (&*before.config, before.peers.as_ref()));
+        let tls = tls.and_then(|tls| Ok((tls, PeerEnds::build(&config, old_peers, same)?)));
         let keys = match before {
             Some(before) => {
                 let (clock, auth) = (&lasting.clock, metrics.auth());
@@ -86,7 +91,7 @@ impl Snapshot {
             None => Keys::new(&config.auth, &lasting.clock, metrics.auth()),
         };
         let keys = keys.map_err(|error| BuildError::new("auth.issuers", error));
-        let (world, keys, (tls, admin_tls)) = match (world, keys, tls) {
+        let (world, keys, ((tls, admin_tls), peers)) = match (world, keys, tls) {
             (Ok(world), Ok(keys), Ok(tls)) => (Arc::new(world), Arc::new(keys), tls),
             (world, keys, tls) => {
                 let problems = world.err().into_iter().flatten();
@@ -109,7 +114,7 @@ impl Snapshot {
             Arc::new(Sharing {
                 fleet: Arc::clone(fleet),
                 world: Arc::clone(&world),
-                peers: lasting.peers.clone(),
+                peers: peers.as_ref().map(|ends| Arc::clone(&ends.client)),
                 json_body: config.limits.json_body,
             })
         });
@@ -138,9 +143,12 @@ impl Snapshot {
             context: build::context(&config),
             rules: rules.clone(),
         };
+        let serving = build::serving(&config, metrics, tls);
         Ok(Self {
             stack: stack::stack(parts, gateway),
-            serving: build::serving(&config, metrics, tls),
+            serving_peers: PeerEnds::serving(peers.as_ref(), &serving),
+            serving,
+            peers,
             serving_admin: build::serving_admin(&config, metrics, admin_tls),
             config: Arc::new(config),
             digests,

@@ -38,6 +38,11 @@ pub fn is_about_our_certificate(error: &(dyn Error + 'static)) -> bool {
     matches!(tls(error), Some(rustls::Error::AlertReceived(alert)) if words_of(*alert).is_some())
 }
 
+/// True if TLS failed: the two do not trust each other, or one does not speak it.
+pub fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    tls(error).is_some()
+}
+
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(error) = tls(self.0)

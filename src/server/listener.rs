@@ -28,6 +28,7 @@ use crate::body::Body;
 use crate::error::cause::Causes;
 use crate::metrics::{TlsFailure, TlsFailures};
 use crate::server::connection::{ConnectionState, Directive, IdleTracker, Protocols, Timeouts};
+use crate::server::refused_peers::RefusedPeers;
 use crate::server::tls;
 use workers::{Stream, Workers};
 
@@ -72,6 +73,8 @@ pub struct Serving {
     pub gauge: Option<IntGauge>,
     /// The counters of failed TLS handshakes; `None` if they are not counted.
     pub tls_failures: Option<TlsFailures>,
+    /// The report of failed TLS handshakes of other gateways; `None` if others connect here.
+    pub refused_peers: Option<Arc<RefusedPeers>>,
 }
 
 struct Connections<S> {
@@ -231,16 +234,15 @@ where
         let own = Arc::clone(&state);
         let serve = async move {
             let Ok(stream) = stream.arrived() else { return };
-            let (protocols, failures) = (&serving.protocols, &serving.tls_failures);
             match &serving.tls {
                 None => {
                     let peer = Peer::new(address, false);
-                    let unread = protocols.serve(stream, peer, stack, own).await;
+                    let unread = serving.protocols.serve(stream, peer, stack, own).await;
                     tell(address, unread);
                 }
                 Some(config) => {
                     let accepting = tls::accept(Arc::clone(config), stream);
-                    let secured = secured(protocols, accepting, failures, address, stack, own);
+                    let secured = secured(&serving, accepting, address, stack, own);
                     // Boxed, so that the task of a plain connection stays small.
                     Box::pin(secured).await;
                 }
@@ -326,9 +328,8 @@ where
 
 /// Does the TLS handshake, then serves HTTP. Everything up to the first request must fit into the timeout for headers.
 async fn secured<T, S>(
-    protocols: &Protocols,
+    serving: &Serving,
     accepting: impl Future<Output = Result<(T, Option<String>), tls::HandshakeError>>,
-    failures: &Option<TlsFailures>,
     address: SocketAddr,
     stack: S,
     state: Arc<ConnectionState>,
@@ -344,14 +345,21 @@ async fn secured<T, S>(
                 Some(subject) => peer.certified(&subject),
                 None => peer,
             };
-            let unread = protocols.serve(stream, peer, stack, state).await;
+            let unread = serving.protocols.serve(stream, peer, stack, state).await;
             return tell(address, unread);
         }
         Some(Err(refused)) => (refused.kind(), refused.to_string()),
         None => (TlsFailure::Timeout, "no handshake in time".to_owned()),
     };
-    if let Some(failures) = failures {
+    if let Some(failures) = &serving.tls_failures {
         failures.count(reason);
+    }
+    if let Some(refused) = serving
+        .refused_peers
+        .as_ref()
+        .filter(|_| reason != TlsFailure::Closed)
+    {
+        refused.report(address, &cause);
     }
     tracing::debug!(client = %address, reason = reason.as_str(), cause, "TLS handshake failed");
 }

@@ -1,6 +1,8 @@
 //! Gateways that share one batch log: batches and plain requests at any of them, and the death of each.
 
+mod certificates;
 mod status;
+mod strays;
 mod succession;
 
 use std::time::{Duration, Instant};
@@ -29,17 +31,39 @@ async fn world_at(server: &Postgres, address: &str, others: usize) -> World {
 }
 
 async fn world_with(server: &Postgres, address: &str, lease: Duration, others: usize) -> World {
+    joined(setup(server, address, lease, ""), others).await
+}
+
+/// Installs the schema. Makes a setup of two catalogs, and of gateways that share a log; `settings` are further keys of
+/// `batch`.
+fn setup(server: &Postgres, address: &str, lease: Duration, settings: &str) -> Setup {
+    setup_with(server, address, lease, settings, "address: 127.0.0.1:0")
+}
+
+/// Does the same; `gateways` are the keys of `batch.gateways`.
+fn setup_with(
+    server: &Postgres,
+    address: &str,
+    lease: Duration,
+    settings: &str,
+    gateways: &str,
+) -> Setup {
     let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
         .args(["log", "prepare", &server.socket()])
         .output();
     let prepared = prepared.unwrap();
     assert!(prepared.status.success(), "{prepared:?}");
     let section = format!(
-        "batch: {{ log: \"{address}\", log_password: {}, lease: {}s, gateways: {{ address: 127.0.0.1:0 }} }}",
+        "batch: {{ log: \"{address}\", log_password: {}, lease: {}s, gateways: {{ {gateways} }}, {settings} }}",
         crate::postgres::PASSWORD,
         lease.as_secs()
     );
-    let mut world = Setup::two().section(&section).start().await.seeded();
+    Setup::two().section(&section)
+}
+
+/// Starts the gateways of a setup; the first owns the log.
+async fn joined(setup: Setup, others: usize) -> World {
+    let mut world = setup.start().await.seeded();
     for _ in 0..others {
         world.join().await;
     }

@@ -1,6 +1,7 @@
 //! The clients: they read, stage manifests in storage, create versions and batches, have catalogs write, and rename
 //! tables. They record what they were told.
 
+mod around;
 mod asking;
 mod names;
 mod reading;
@@ -29,6 +30,8 @@ pub struct Client {
     pub random: Random,
     /// The time after which the client abandons its request; `None`: as the scenario has it.
     pub leaves: Option<Duration>,
+    /// The gateway that it asks first; `None` for any.
+    pub at: Option<usize>,
 }
 
 /// A version that a client wants to create.
@@ -50,6 +53,7 @@ impl Client {
             world: Arc::clone(&front.world),
             random: Random::new(front.world.scenario.seed, stream),
             leaves: None,
+            at: None,
         }
     }
 

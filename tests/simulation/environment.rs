@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -17,11 +17,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::catalog::{Catalog, Spot};
 use crate::fleet::Troubles;
 use crate::fleet::store::Store;
+use crate::front::Front;
 use crate::history::{Cause, History};
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::random::Random;
-use crate::scenario::{At, Scenario, Table};
+use crate::scenario::{At, Scenario, Single, Table};
 use crate::trace::Trace;
 
 /// The world: everything but the gateway and its clients.
@@ -33,6 +34,8 @@ pub struct World {
     lives: Mutex<Lives>,
     /// A notification of changes of `lives`. It wakes in the order of waiting, as a repeatable simulation must.
     changed: Notify,
+    /// The gateways that share a log, for what happens to them at a point.
+    front: OnceLock<Weak<Front>>,
     began: Instant,
 }
 
@@ -42,8 +45,9 @@ pub struct Inner {
     pub catalogs: Vec<Depot>,
     pub ledger: Ledger,
     pub network: Network,
-    /// The log that gateways share.
+    /// The log that gateways share, and the number of requests that they passed on.
     pub store: Store,
+    pub passed_on: u64,
     pub troubles: Troubles,
     pub history: History,
     pub trace: Trace,
@@ -62,6 +66,8 @@ pub struct Inner {
 #[derive(Default)]
 struct Lives {
     alive: BTreeSet<u64>,
+    /// The last generation of each gateway that shares a log.
+    of: BTreeMap<usize, u64>,
     stopped: BTreeSet<u64>,
     /// The time at which the kernel ends a process that does not put this off.
     deadlines: BTreeMap<u64, Instant>,
@@ -97,6 +103,7 @@ impl World {
             ledger: Ledger::default(),
             network: Network::default(),
             store: Store::default(),
+            passed_on: 0,
             troubles: Troubles::default(),
             history: History::default(),
             trace: Trace::new(traced),
@@ -112,6 +119,7 @@ impl World {
             generation: AtomicU64::new(0),
             lives: Mutex::default(),
             changed: Notify::new(),
+            front: OnceLock::new(),
             began: Instant::now(),
         });
         if world.scenario.fleet.is_none() {
@@ -146,6 +154,31 @@ impl World {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         self.lives().alive.insert(generation);
         generation
+    }
+
+    /// Begins the next generation of a gateway that shares a log.
+    pub fn begin_life_of(&self, gateway: usize) -> u64 {
+        let generation = self.begin_life();
+        self.lives().of.insert(gateway, generation);
+        generation
+    }
+
+    /// Returns the generation of a gateway that shares a log; `None` while it is down.
+    pub fn life_of(&self, gateway: usize) -> Option<u64> {
+        let lives = self.lives();
+        let life = lives.of.get(&gateway).copied();
+        life.filter(|life| lives.alive.contains(life))
+    }
+
+    /// Sets the gateways that share a log.
+    pub fn has(&self, front: &Arc<Front>) {
+        // A second call changes nothing.
+        let _ = self.front.set(Arc::downgrade(front));
+    }
+
+    /// Returns the gateways that share a log.
+    pub fn front(&self) -> Option<Arc<Front>> {
+        self.front.get().and_then(Weak::upgrade)
     }
 
     pub fn is_alive(&self, generation: u64) -> bool {
@@ -251,7 +284,13 @@ impl World {
         if let Some(plan) = self.scenario.fleet.as_ref().filter(|_| !inner.calm) {
             drop(inner);
             if let Some((_, trouble)) = plan.at_points.iter().find(|(at, _)| *at == point) {
-                self.troubled(generation, *trouble);
+                self.troubled(Some(generation), *trouble);
+            }
+            if let Some(Single::Trouble { point: at, trouble }) = plan.single
+                && at == point
+            {
+                let named = trouble.gateway().and_then(|named| self.life_of(named));
+                self.troubled(named, trouble);
             }
             return;
         }

@@ -4,6 +4,7 @@
 mod gateway;
 pub mod peers;
 mod seeds;
+mod single_fault;
 pub mod store;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ const DRAINS: Duration = Duration::from_secs(10);
 
 /// The longest time in which a gateway finds back to the log once all trouble is over.
 const FINDS_BACK: Duration = Duration::from_secs(30);
+/// The time in which guards are released that no batch needs.
+const RELEASED: Duration = Duration::from_millis(1600);
 /// The interval at which it is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -65,7 +68,7 @@ impl World {
 
     /// Waits until no request to the server of the log is late any more.
     async fn late_requests_are_there(&self) {
-        let last = self.scenario.rough_for + Duration::from_millis(store::LATEST);
+        let last = self.lock().store.answered;
         sleep(last.saturating_sub(self.elapsed())).await;
     }
 
@@ -75,21 +78,32 @@ impl World {
         *over = (*over).max(Some(until));
     }
 
-    /// Has something happen at this point to the gateway that is at work.
-    pub fn troubled(self: &Arc<Self>, generation: u64, trouble: Trouble) {
+    /// Has something happen at this point. A process that is killed or stopped is the one of `generation`, if there is one.
+    pub fn troubled(self: &Arc<Self>, generation: Option<u64>, trouble: Trouble) {
         self.note(|| format!("TROUBLE at this point: {trouble:?}"));
         self.is_in_trouble(trouble);
-        match trouble {
-            Trouble::Kill { .. } => self.kill(generation),
-            Trouble::Stop { lasts, .. } => {
+        match (trouble, generation) {
+            (Trouble::Kill { .. }, Some(generation)) => self.kill(generation),
+            (Trouble::Stop { lasts, .. }, Some(generation)) => {
                 self.lock().history.counts.add("gateways stopped", 1);
                 tokio::spawn(self.stop_for(generation, lasts));
             }
-            trouble => {
+            (Trouble::Kill { .. } | Trouble::Stop { .. }, None) => self.misses(),
+            (Trouble::End { gateway }, _) => {
+                let front = self.front().expect("gateways that share a log");
+                tokio::spawn(async move { end(&front, gateway).await });
+            }
+            (trouble, _) => {
                 let world = Arc::clone(self);
                 tokio::spawn(async move { world.happen(trouble).await });
             }
         }
+    }
+
+    /// Counts a trouble of a gateway that is not there.
+    fn misses(&self) {
+        let counts = &mut self.lock().history.counts;
+        counts.add("troubles of a gateway that is not there", 1);
     }
 
     /// The number of gateways.
@@ -109,6 +123,44 @@ impl World {
 }
 
 impl Front {
+    /// Waits until all gateways serve, or until one of them cannot. Returns the owner of the log first.
+    pub async fn owner_and_others(&self) -> Vec<usize> {
+        let until = Instant::now() + FINDS_BACK;
+        let owns = |gateway: &usize| {
+            let running = self.running(*gateway).filter(|it| it.is_open);
+            running.is_some_and(|it| it.batches.fleet().is_some_and(|it| it.serves_as_owner()))
+        };
+        let mut gateways: Vec<usize> = (0..self.world.gateways()).collect();
+        let is_open = |gateway: &usize| self.running(*gateway).is_some_and(|it| it.is_open);
+        while Instant::now() < until && !(gateways.iter().any(owns) && gateways.iter().all(is_open))
+        {
+            sleep(LOOK_EVERY / 10).await;
+        }
+        gateways.sort_by_key(|gateway| !owns(gateway));
+        gateways
+    }
+
+    /// Waits until no table of a directed scenario is guarded any more, unless a batch is open.
+    pub async fn guards_are_released(&self) {
+        if !self
+            .world
+            .scenario
+            .fleet
+            .as_ref()
+            .is_some_and(|plan| plan.is_directed)
+        {
+            // Random scenarios end when they end.
+            return;
+        }
+        let until = Instant::now() + RELEASED;
+        while !self.world.lock().store.db.guards.is_empty() && Instant::now() < until {
+            if self.open().is_none_or(|open| !open.is_empty()) {
+                return;
+            }
+            sleep(LOOK_EVERY / 2).await;
+        }
+    }
+
     /// Waits until every gateway knows what batches do.
     ///
     /// # Errors
@@ -140,6 +192,7 @@ impl Front {
 
 /// Starts the gateways, and what happens to them. Must be called in a `LocalSet`.
 pub fn begin(front: &Arc<Front>, plan: &FleetPlan) {
+    front.world.has(front);
     for gateway in 0..plan.paces.len() {
         spawn_local(keep_up(Arc::clone(front), gateway));
     }
@@ -158,7 +211,7 @@ async fn keep_up(front: Arc<Front>, gateway: usize) {
     let mut random = Random::new(world.scenario.seed, 20 + gateway as u64);
     sleep(random.millis(0, 20)).await;
     loop {
-        let life = world.begin_life();
+        let life = world.begin_life_of(gateway);
         world.note(|| format!("g{gateway} starts, generation {life}"));
         tokio::select! {
             biased;
@@ -237,7 +290,7 @@ impl World {
 async fn end(front: &Arc<Front>, gateway: usize) {
     let world = &front.world;
     let Some(running) = front.running(gateway) else {
-        return;
+        return world.misses();
     };
     let (life, batches) = (running.generation, Arc::clone(&running.batches));
     front.runs(

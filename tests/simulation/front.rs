@@ -59,6 +59,8 @@ pub struct Call {
     pub path: String,
     pub body: String,
     pub key: Option<String>,
+    /// The gateway that is asked first; `None` for any.
+    pub at: Option<usize>,
     /// The time after which the client abandons its request; `None` for never.
     pub patience: Option<Duration>,
 }
@@ -205,9 +207,10 @@ impl Front {
     /// Sends a request and returns its result.
     pub async fn ask(&self, call: Call, random: &mut Random) -> Reply {
         sleep(random.millis(1, 5)).await;
-        let gateway = match self.running.len() {
-            1 => 0,
-            many => usize::try_from(random.below(many as u64)).expect("an index"),
+        let gateway = match (call.at, self.running.len()) {
+            (Some(at), _) => at,
+            (None, 1) => 0,
+            (None, many) => random.index(many),
         };
         let running = self.running(gateway).filter(|it| it.is_open);
         let Some(Running {
@@ -235,13 +238,14 @@ impl Front {
         reply
     }
 
-    /// Sends a request, and repeats it while no gateway is up.
-    pub async fn ask_somebody(&self, call: Call, random: &mut Random) -> Reply {
+    /// Sends a request, and repeats it at any gateway while none is up.
+    pub async fn ask_somebody(&self, mut call: Call, random: &mut Random) -> Reply {
         for _ in 0..200 {
             match self.ask(call.clone(), random).await {
                 Reply::NotSent => sleep(random.millis(50, 400)).await,
                 reply => return reply,
             }
+            call.at = None;
         }
         Reply::NotSent
     }

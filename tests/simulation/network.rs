@@ -228,6 +228,11 @@ impl Wire {
             Some(Fault::NotSent) => return Err(Failure::NotSent("no connection".into())),
             Some(Fault::RequestLost) => return Ok(receiver),
             Some(Fault::ResetBefore) => return Err(Failure::Lost("reset".into())),
+            Some(Fault::ResetLate) => {
+                (parcel.travel, parcel.reply) = (far, None);
+                tokio::spawn(parcel.deliver());
+                return Err(Failure::Lost("reset".into()));
+            }
             Some(Fault::AnswerLost) => parcel.answers = Answers::Nothing,
             Some(Fault::Late) => parcel.travel = far,
             Some(Fault::SlowAnswer) => parcel.back = far,

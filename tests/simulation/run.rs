@@ -26,9 +26,13 @@ pub struct Ended {
     pub counts: Counts,
     pub trace: Vec<String>,
     pub hash: u64,
-    /// The number of points at which a crash could come, and of messages, until the simulation had settled.
+    /// The number of points at which a crash could come, and of messages, until the simulation had settled; with gateways
+    /// that share a log, until the clients had their answers and the tables were not guarded any more.
     pub points: u64,
     pub messages: u64,
+    /// The number of requests to the server of the shared log by then, and to other gateways.
+    pub to_the_log: u64,
+    pub passed_on: u64,
     /// The number of log writes under way at each crash.
     pub lost: Vec<usize>,
 }
@@ -130,13 +134,23 @@ async fn run(
     if timeout(PATIENCE, playing.join_all()).await.is_err() {
         wrong.push("a client never got an answer".to_owned());
     }
+    front.guards_are_released().await;
+    let (mut points, mut messages, to_the_log, passed_on) = {
+        let inner = world.lock();
+        let store = &inner.store;
+        (
+            inner.points,
+            inner.network.messages,
+            store.requests,
+            inner.passed_on,
+        )
+    };
     let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
     let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
     sleep(rough_for.saturating_sub(world.elapsed())).await;
     world.trouble_is_over().await;
     // Hazards and watches do not block the end. With `to_the_end`, only hazards may remain.
     let mut hazards = Vec::new();
-    let (mut points, mut messages) = (0, 0);
     let quiet = [
         &[BatchState::Hazard, BatchState::Watching][..],
         &[BatchState::Hazard],
@@ -149,7 +163,9 @@ async fn run(
         {
             let inner = &mut *world.lock();
             if !inner.calm {
-                (points, messages) = (inner.points, inner.network.messages);
+                if world.scenario.fleet.is_none() {
+                    (points, messages) = (inner.points, inner.network.messages);
+                }
                 inner.calm = true;
             }
         }
@@ -183,6 +199,8 @@ async fn run(
         hash: inner.trace.hash(),
         points,
         messages,
+        to_the_log,
+        passed_on,
         lost: std::mem::take(&mut inner.lost),
     }
 }

@@ -12,7 +12,7 @@ use nsgate::protocol::operation::Operation;
 use crate::catalog::{Question, Tags, Ways};
 use crate::network::Fault;
 use crate::random::Random;
-pub use fleet::{FleetPlan, Trouble};
+pub use fleet::{FleetPlan, GATEWAYS, Single, Trouble};
 
 #[derive(Clone)]
 pub struct Scenario {

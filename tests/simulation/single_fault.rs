@@ -68,8 +68,11 @@ fn kinds() -> [(&'static str, Ways); 3] {
     ]
 }
 
+/// Simulates a scenario; `true` to trace it.
+pub type Simulate<'a> = &'a (dyn Fn(Scenario, &Arc<Metrics>, bool) -> Ended + Sync);
+
 /// Simulates the scenarios on all cores. Returns the results in their order.
-fn all(scenarios: &[Scenario]) -> Vec<Ended> {
+pub fn all(scenarios: &[Scenario], simulate: Simulate<'_>) -> Vec<Ended> {
     let next = AtomicUsize::new(0);
     let ended = Mutex::new(Vec::with_capacity(scenarios.len()));
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -94,19 +97,37 @@ fn all(scenarios: &[Scenario]) -> Vec<Ended> {
 }
 
 /// Panics with the trace of the first scenario that broke a promise.
-fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
+pub fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended], simulate: Simulate<'_>) {
     assert_eq!(scenarios.len(), ended.len());
-    let broken = ended.iter().position(|ended| !ended.wrong.is_empty());
-    if let Some(place) = broken {
-        let Scenario {
-            faults, crashes, ..
-        } = &scenarios[place];
-        let again = simulate(scenarios[place].clone(), &Arc::new(Metrics::new()), true);
-        println!("{}", again.trace.join("\n"));
-        panic!(
-            "{kind}, {faults:?}, {crashes:?}:\n{}",
-            ended[place].wrong.join("\n")
-        );
+    let pairs = scenarios.iter().zip(ended);
+    let broken: Vec<_> = pairs.filter(|(_, ended)| !ended.wrong.is_empty()).collect();
+    let Some((scenario, first)) = broken.first() else {
+        return;
+    };
+    let again = simulate((*scenario).clone(), &Arc::new(Metrics::new()), true);
+    println!("{}", again.trace.join("\n"));
+    for (scenario, ended) in &broken {
+        println!("{kind}, {}: {}", planned(scenario), ended.wrong[0]);
+    }
+    panic!(
+        "{kind}, {}, and {} others:\n{}",
+        planned(scenario),
+        broken.len() - 1,
+        first.wrong.join("\n")
+    );
+}
+
+/// Returns what was planned to happen in a scenario.
+pub fn planned(scenario: &Scenario) -> String {
+    let Scenario {
+        faults,
+        crashes,
+        fleet,
+        ..
+    } = scenario;
+    match fleet.as_ref().and_then(|plan| plan.single) {
+        Some(single) => format!("{single:?}"),
+        None => format!("{faults:?}, {crashes:?}"),
     }
 }
 
@@ -166,8 +187,8 @@ fn every_message_may_meet_any_fault() {
                 ..reference.clone()
             })
             .collect();
-        let ended = all(&scenarios);
-        none_wrong(&name, &scenarios, &ended);
+        let ended = all(&scenarios, &simulate);
+        none_wrong(&name, &scenarios, &ended, &simulate);
         let met = |ended: &Ended| {
             let mut kinds = FAULTS.iter();
             kinds.any(|(fault, _)| ended.counts.get(fault.name()) == 1)
@@ -200,13 +221,13 @@ fn one_more(base: &Scenario, from: u64, points: u64) -> (Vec<Scenario>, Vec<Ende
         scenario
     };
     let mut scenarios: Vec<Scenario> = (from + 1..=points).map(|at| crashing(at, 0)).collect();
-    let mut ended = all(&scenarios);
+    let mut ended = all(&scenarios, &simulate);
     let mut more = Vec::new();
     for (at, ended) in (from + 1..=points).zip(&ended) {
         let under_way = *ended.lost.last().expect("it crashed");
         more.extend((1..=under_way).map(|keeps| crashing(at, keeps)));
     }
-    ended.extend(all(&more));
+    ended.extend(all(&more, &simulate));
     scenarios.extend(more);
     (scenarios, ended)
 }
@@ -222,7 +243,7 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
         let mut reference = reference;
         reference.settings.slot_cooldown = Duration::from_secs(1);
         let (scenarios, ended) = one_more(&reference, 0, points);
-        none_wrong(&name, &scenarios, &ended);
+        none_wrong(&name, &scenarios, &ended, &simulate);
         assert!(
             ended.iter().all(|ended| ended.lost.len() == 1),
             "{name}: each crashed once"
@@ -235,7 +256,7 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
             let mut scenario = scenario.clone();
             scenario.to_the_end = false;
             let (scenarios, ended) = one_more(&scenario, first, ended.points);
-            none_wrong(&name, &scenarios, &ended);
+            none_wrong(&name, &scenarios, &ended, &simulate);
             assert!(
                 ended.iter().all(|ended| ended.lost.len() == 2),
                 "{name}: each crashed twice"

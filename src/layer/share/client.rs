@@ -1,6 +1,6 @@
 //! The client with which a gateway passes requests on to the owner of the log.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -11,13 +11,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::backend::strip_hop;
 use crate::batch::fleet::Owner;
 use crate::body::Body;
 use crate::config::GatewayTls;
 use crate::error::BoxError;
-use crate::error::cause::Causes;
+use crate::error::cause::{Causes, is_about_our_certificate, is_tls};
 use crate::pem;
 use crate::request::peer::Peer;
 
@@ -39,6 +40,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct PeerClient {
     way: Way,
     scheme: &'static str,
+    /// The gateway to which TLS failed last, and why; `None` since a request was answered.
+    refused: Mutex<Option<(Uuid, String)>>,
 }
 
 /// The network between gateways.
@@ -69,6 +72,8 @@ pub(super) struct ClientOf {
 pub enum Unanswered {
     /// The request was not sent, or the owner has done nothing.
     Unsent(String),
+    /// The request was not sent, or not read by the owner, because one of the two does not trust the other.
+    Insecure(String),
     /// The request may have been carried out.
     Lost(String),
 }
@@ -121,14 +126,18 @@ impl PeerClient {
         Ok(Self {
             way: Way::Http(Box::new(client)),
             scheme: if tls.is_some() { "https" } else { "http" },
+            refused: Mutex::default(),
         })
     }
 
     /// Creates a client in a simulated world.
     #[doc(hidden)]
     pub fn simulated(network: Arc<dyn PeerNetwork>) -> Self {
-        let (way, scheme) = (Way::Simulated(network), "http");
-        Self { way, scheme }
+        Self {
+            way: Way::Simulated(network),
+            scheme: "http",
+            refused: Mutex::default(),
+        }
     }
 
     /// Sends a request to the owner as the client sent it.
@@ -164,13 +173,38 @@ impl PeerClient {
             let text = serde_json::to_string(&client).map_err(|error| unsent(&error))?;
             headers.insert(CLIENT, sensitive(&text).map_err(|error| unsent(&error))?);
         }
-        let mut response = self.way.carry(request).await?;
+        let carried = self.way.carry(request).await;
+        self.report(owner, carried.as_ref().err());
+        let mut response = carried?;
         if response.headers().contains_key(NOT_OWNER) {
             let words = "it does not own the log".to_owned();
             return Err(Unanswered::Unsent(words));
         }
         strip_hop(response.headers_mut());
         Ok(response)
+    }
+
+    /// Reports once that TLS to a gateway failed: a person must act.
+    fn report(&self, owner: &Owner, failure: Option<&Unanswered>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Unanswered::Insecure(cause)) = failure else {
+            if refused.is_some() && failure.is_none() {
+                *refused = None;
+            }
+            return;
+        };
+        let now = Some((owner.id, cause.clone()));
+        if *refused == now {
+            return;
+        }
+        *refused = now;
+        drop(refused);
+        tracing::warn!(
+            gateway = owner.name,
+            address = owner.address,
+            cause,
+            "requests cannot be passed on to the gateway with the batch log: TLS to it failed. Give both gateways certificates of one authority, for the name in `server_name`, and compare their `batch.gateways.tls`"
+        );
     }
 }
 
@@ -181,10 +215,14 @@ impl Way {
                 Ok(response) => Ok(response.map(Body::incoming)),
                 Err(error) => {
                     let words = Causes(&error).to_string();
-                    Err(if error.is_connect() {
-                        Unanswered::Unsent(words)
-                    } else {
+                    Err(if is_about_our_certificate(&error) {
+                        Unanswered::Insecure(words)
+                    } else if !error.is_connect() {
                         Unanswered::Lost(words)
+                    } else if is_tls(&error) {
+                        Unanswered::Insecure(words)
+                    } else {
+                        Unanswered::Unsent(words)
                     })
                 }
             },

@@ -33,6 +33,9 @@ const SHORT: u64 = 64 << 10;
 const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
 /// The words for a gateway that had the batch log for a moment.
 const LOST_AGAIN: &str = "the batch log was lost again";
+/// The words for an owner that gives no answer, and for one that refused this gateway's certificate, or the other way.
+const UNANSWERED: &str = "does not answer";
+const UNTRUSTED: &str = "and this one do not trust each other's certificates";
 
 /// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile.
 pub(super) async fn pass_on<S, R>(
@@ -85,15 +88,17 @@ where
             answered = peers.ask(&owner, peer.as_ref(), sent) => answered,
             () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
         };
-        let (may_repeat, words) = match answered {
+        let (may_repeat, refusal, words) = match answered {
             Ok(response) => {
                 sharing.fleet.passed_on(true);
                 return doubt.judge(Ok(response));
             }
-            Err(Unanswered::Unsent(words)) => (kept.is_some(), words),
+            Err(Unanswered::Unsent(words)) => (kept.is_some(), UNANSWERED, words),
+            // That needs a person.
+            Err(Unanswered::Insecure(words)) => (false, UNTRUSTED, words),
             Err(Unanswered::Lost(words)) => {
                 doubt.was_sent();
-                (kept.is_some() && repeats, words)
+                (kept.is_some() && repeats, UNANSWERED, words)
             }
         };
         tracing::debug!(
@@ -105,7 +110,7 @@ where
             sharing.fleet.passed_on(false);
             let name = owner.name;
             return Err(doubt.refusal(&format!(
-                "gateway `{name}`, which has the batch log, does not answer"
+                "gateway `{name}`, which has the batch log, {refusal}"
             )));
         }
         sleep(PAUSE).await;

@@ -50,6 +50,7 @@ impl Server {
             protocols: Protocols::new(&limits),
             gauge: None,
             tls_failures: None,
+            refused_peers: None,
         };
         let serving = Arc::new(ArcSwap::from_pointee(serving));
         let address = listener.address();

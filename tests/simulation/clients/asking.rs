@@ -54,6 +54,7 @@ impl Client {
         let call = Call {
             path,
             body,
+            at: self.at,
             patience: self.patience(),
             ..Call::default()
         };

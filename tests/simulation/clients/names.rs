@@ -110,7 +110,7 @@ impl Client {
             path: "/nsgate/v1/batch-commit".into(),
             body: json!({ "operations": operations }).to_string(),
             key: keyed.then(|| format!("key-{op}")),
-            patience: None,
+            ..Call::default()
         };
         self.repeat(op, call, keyed, false).await;
         if self.outcome(op) == Some(Outcome::Unknown) {

@@ -130,13 +130,14 @@ impl Client {
             path: "/v1/table/batch-commit".into(),
             body: json!({ "operations": operations }).to_string(),
             key: Some(format!("key-{op}")),
-            patience: None,
+            ..Call::default()
         };
         self.once(op, call, false).await;
     }
 
     /// Sends a request once, and records the outcome.
-    pub(super) async fn once(&mut self, op: usize, call: Call, single: bool) -> Outcome {
+    pub(super) async fn once(&mut self, op: usize, mut call: Call, single: bool) -> Outcome {
+        call.at = self.at;
         let reply = self.front.ask_somebody(call, &mut self.random).await;
         let outcome = outcome(&reply, single);
         self.attempted(op, outcome.clone(), &reply);
@@ -205,7 +206,7 @@ impl Client {
                 path: "/v1/table/version/batch-create".into(),
                 body: json!({ "entries": bodies }).to_string(),
                 key: keyed.then(|| format!("key-{op}")),
-                patience: None,
+                ..Call::default()
             }
         } else {
             Call {

@@ -46,16 +46,19 @@ struct Answering(front::Service);
 #[derive(Clone)]
 struct NoPages;
 
-/// The fate of a request to another gateway.
+/// The fault of a request to another gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Arrives,
+pub enum Fault {
     /// The connection is reset before the request has arrived.
     Unsent,
     /// The connection breaks before the request has arrived, which the sender does not know.
     LostBefore,
     /// The connection breaks when the answer is under way.
     LostAfter,
+}
+
+impl Fault {
+    pub const ALL: [Self; 3] = [Self::Unsent, Self::LostBefore, Self::LostAfter];
 }
 
 /// Returns the entrance to a service.
@@ -65,23 +68,25 @@ pub fn entrance(service: front::Service, fleet: &Arc<Fleet>) -> Entrance {
 }
 
 impl PeerWire {
-    fn fate(&self) -> (Fate, Duration, Duration) {
+    /// Returns the fault of the next request, and its times there and back.
+    fn fate(&self) -> (Option<Fault>, Duration, Duration) {
         let inner = &mut *self.world.lock();
         let plan = self.world.plan();
+        inner.passed_on += 1;
         let random = &mut inner.random;
         let (least, most) = plan.travels;
         let mut travel = || random.millis(least, most);
         let (there, back) = (travel(), travel());
-        let fate = if self.world.is_rough() && random.chance(plan.peer_faults) {
-            *random.pick(&[Fate::Unsent, Fate::LostBefore, Fate::LostAfter])
+        let fault = if self.world.is_rough() && random.chance(plan.peer_faults) {
+            Some(*random.pick(&Fault::ALL))
         } else {
-            Fate::Arrives
+            plan.peer_fault(inner.passed_on)
         };
         inner.history.counts.add("requests passed on", 1);
-        if fate != Fate::Arrives {
+        if fault.is_some() {
             inner.history.counts.add("fault: between gateways", 1);
         }
-        (fate, there, back)
+        (fault, there, back)
     }
 
     async fn carried(&self, request: Request<Body>) -> Result<Response<Body>, Unanswered> {
@@ -91,10 +96,10 @@ impl PeerWire {
         let named = request.uri().authority().map(ToString::to_string);
         let to = (0..world.gateways()).find(|to| Some(address(*to)) == named);
         let to = to.expect("the address of a gateway");
-        let (fate, there, back) = self.fate();
+        let (fault, there, back) = self.fate();
         world.note(|| {
             format!(
-                "g{} → g{to} {} {fate:?}",
+                "g{} → g{to} {} {fault:?}",
                 self.gateway,
                 request.uri().path()
             )
@@ -108,9 +113,9 @@ impl PeerWire {
         }
         sleep(there).await;
         world.if_alive(self.life).await;
-        match fate {
-            Fate::Unsent => return unsent(),
-            Fate::LostBefore => return lost(),
+        match fault {
+            Some(Fault::Unsent) => return unsent(),
+            Some(Fault::LostBefore) => return lost(),
             _ => {}
         }
         let front = self.front.upgrade().expect("the simulation goes on");
@@ -131,7 +136,7 @@ impl PeerWire {
             response = answered => response,
         };
         sleep(back).await;
-        if fate == Fate::LostAfter {
+        if fault == Some(Fault::LostAfter) {
             return lost();
         }
         if apart().is_some() && timeout(SILENCE, super::while_cut(apart)).await.is_err() {

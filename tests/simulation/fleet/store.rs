@@ -18,7 +18,7 @@ use crate::simulated_postgres::{
 /// The bytes of a connection that are under way at most.
 const PIPE: usize = 1 << 20;
 /// The longest delay of a request or an answer, in milliseconds.
-pub const LATEST: u64 = 15_000;
+const LATEST: u64 = 15_000;
 
 /// The servers, and the content of the log.
 pub struct Store {
@@ -27,6 +27,9 @@ pub struct Store {
     /// The connections that are told of notifications.
     listeners: Vec<(u64, mpsc::UnboundedSender<Vec<u8>>)>,
     connections: u64,
+    /// The number of requests so far, and when the last one so far is answered.
+    pub requests: u64,
+    pub answered: Duration,
     /// The fence of the last owner that was seen.
     fence: i64,
 }
@@ -49,10 +52,9 @@ enum State {
     Hung,
 }
 
-/// The fate of one request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Served,
+pub enum Fault {
     /// The connection breaks, and the request is not carried out.
     ResetBefore,
     /// The connection breaks, and the request was carried out.
@@ -61,6 +63,21 @@ enum Fate {
     Silent,
     /// A request that is never carried out, and never answered.
     Ignored,
+    /// The request arrives late.
+    LateThere,
+    /// The request is carried out in time, and answered late.
+    LateBack,
+}
+
+impl Fault {
+    pub const ALL: [Self; 6] = [
+        Self::ResetBefore,
+        Self::ResetAfter,
+        Self::Silent,
+        Self::Ignored,
+        Self::LateThere,
+        Self::LateBack,
+    ];
 }
 
 /// One connection of a gateway.
@@ -87,6 +104,8 @@ impl Default for Store {
             servers: [server(State::Primary), server(State::Standby)],
             listeners: Vec::new(),
             connections: 0,
+            requests: 0,
+            answered: Duration::ZERO,
             fence: 0,
         }
     }
@@ -167,13 +186,13 @@ impl Connection {
                 return;
             }
             world.if_alive(self.life).await;
-            let (fate, there, back) = world.lock().fate(&world);
+            let (fault, there, back) = world.lock().fate(&world);
             sleep(there).await;
             super::while_cut(|| world.lock().troubles.cut_from_store(self.gateway)).await;
-            if fate == Fate::ResetBefore {
+            if fault == Some(Fault::ResetBefore) {
                 return;
             }
-            if fate == Fate::Ignored || self.is_hung() {
+            if fault == Some(Fault::Ignored) || self.is_hung() {
                 continue;
             }
             let (answer, is_change) = self.carry_out(asked);
@@ -181,9 +200,9 @@ impl Connection {
                 world.point(self.life, "the log was changed");
             }
             sleep(back).await;
-            match fate {
-                Fate::ResetAfter => return,
-                Fate::Silent => continue,
+            match fault {
+                Some(Fault::ResetAfter) => return,
+                Some(Fault::Silent) => continue,
                 _ => {}
             }
             if !self.is_hung() {
@@ -245,31 +264,33 @@ impl Inner {
         self.random.millis(least, most)
     }
 
-    fn fate(&mut self, world: &World) -> (Fate, Duration, Duration) {
+    /// Returns the fault of the next request, and its times there and back.
+    fn fate(&mut self, world: &World) -> (Option<Fault>, Duration, Duration) {
         let (mut there, mut back) = (self.travel(world), self.travel(world));
-        let is_rough = world.is_rough();
-        if !is_rough || !self.random.chance(world.plan().store_faults) {
-            return (Fate::Served, there, back);
-        }
-        self.history
-            .counts
-            .add("fault: at the server of the log", 1);
-        let late = self.random.millis(1, LATEST);
-        let fate = match self.random.below(6) {
-            0 => Fate::ResetBefore,
-            1 => Fate::ResetAfter,
-            2 => Fate::Silent,
-            3 => Fate::Ignored,
-            4 => {
-                there += late;
-                Fate::Served
-            }
-            _ => {
-                back += late;
-                Fate::Served
-            }
+        self.store.requests += 1;
+        let plan = world.plan();
+        let met = if world.is_rough() && self.random.chance(plan.store_faults) {
+            let late = self.random.millis(1, LATEST);
+            Some((*self.random.pick(&Fault::ALL), late))
+        } else {
+            plan.store_fault(self.store.requests)
         };
-        (fate, there, back)
+        let number = self.store.requests;
+        if let Some((fault, late)) = met {
+            let counts = &mut self.history.counts;
+            counts.add("fault: at the server of the log", 1);
+            world.trace(self, || {
+                format!("request {number} to the log   ** {fault:?}")
+            });
+            match fault {
+                Fault::LateThere => there += late,
+                Fault::LateBack => back += late,
+                _ => {}
+            }
+        }
+        let answered = world.elapsed() + there + back;
+        self.store.answered = self.store.answered.max(answered);
+        (met.map(|(fault, _)| fault), there, back)
     }
 
     /// Learns what a call has changed. Returns true if that is anything but a heartbeat.

@@ -45,9 +45,12 @@ pub enum Fault {
     ActsLater,
     /// The catalog says that a version does not exist, although it does.
     Stale,
+    /// The connection breaks before the request has arrived, and it arrives late all the same. Only planned.
+    ResetLate,
 }
 
 impl Fault {
+    /// The faults that random messages meet.
     pub const ALL: [Self; 17] = [
         Self::RequestLost,
         Self::AnswerLost,
@@ -87,6 +90,7 @@ impl Fault {
             Self::Idle => "fault: removal answered, not done",
             Self::ActsLater => "fault: removal answered, done later",
             Self::Stale => "fault: stale describe",
+            Self::ResetLate => "fault: reset, done late",
         }
     }
 
@@ -95,6 +99,20 @@ impl Fault {
         matches!(
             self,
             Self::RefusedAfter | Self::Idle | Self::ActsLater | Self::Stale
+        )
+    }
+
+    /// Returns true if something of the message may come late.
+    pub fn may_be_late(self) -> bool {
+        matches!(
+            self,
+            Self::Late
+                | Self::SlowAnswer
+                | Self::Duplicated
+                | Self::Retried
+                | Self::LatePut
+                | Self::ActsLater
+                | Self::ResetLate
         )
     }
 

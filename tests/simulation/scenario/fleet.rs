@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::Scenario;
+use nsgate::config::BatchConfig;
+
+use super::{Scenario, Table};
+use crate::catalog::Ways;
+use crate::fleet::{peers, store};
 use crate::random::Random;
 
 /// The gateways that share a log, and what happens to them.
@@ -17,9 +21,29 @@ pub struct FleetPlan {
     /// The percentage of requests to the server of the log, and of those to other gateways, that meet a fault.
     pub store_faults: u64,
     pub peer_faults: u64,
-    /// The troubles at some time, and those at one of all the points at which a gateway may crash.
+    /// The troubles at some time, and those at one of all the points at which a gateway may crash. At a point, the gateway
+    /// that is at work is killed or stopped.
     pub troubles: Vec<(Duration, Trouble)>,
     pub at_points: Vec<(u64, Trouble)>,
+    /// True if nothing happens but what is planned.
+    pub is_directed: bool,
+    /// The only event of a directed scenario; `None` for no event.
+    pub single: Option<Single>,
+}
+
+/// The only event of a directed scenario. Requests and points are counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Single {
+    /// A request to the server of the log meets a fault. A late one is late by `late`.
+    Store {
+        request: u64,
+        fault: store::Fault,
+        late: Duration,
+    },
+    /// A request to another gateway meets a fault.
+    Peers { request: u64, fault: peers::Fault },
+    /// A trouble comes at a point, to the gateway that it names.
+    Trouble { point: u64, trouble: Trouble },
 }
 
 /// An event that a gateway, a server or a network suffers.
@@ -45,6 +69,16 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// Returns the gateway whose process is killed, stopped or ended; `None` for another trouble.
+    pub fn gateway(self) -> Option<usize> {
+        match self {
+            Self::Kill { gateway } | Self::End { gateway } | Self::Stop { gateway, .. } => {
+                Some(gateway)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the time until it is over.
     pub fn lasts(self) -> Duration {
         match self {
@@ -55,6 +89,28 @@ impl Trouble {
             | Self::Restart { lasts } => lasts,
             // It hangs before and after the other server is the primary.
             Self::FailOver { hangs } => 2 * hangs,
+        }
+    }
+}
+
+impl FleetPlan {
+    /// Returns the fault that this request to the server of the log was planned to meet, and its delay.
+    pub fn store_fault(&self, number: u64) -> Option<(store::Fault, Duration)> {
+        match self.single {
+            Some(Single::Store {
+                request,
+                fault,
+                late,
+            }) if request == number => Some((fault, late)),
+            _ => None,
+        }
+    }
+
+    /// Returns the fault that this request to another gateway was planned to meet.
+    pub fn peer_fault(&self, number: u64) -> Option<peers::Fault> {
+        match self.single {
+            Some(Single::Peers { request, fault }) if request == number => Some(fault),
+            _ => None,
         }
     }
 }
@@ -103,8 +159,45 @@ impl Scenario {
             peer_faults: *random.pick(&[0, 0, 3, 15]),
             troubles,
             at_points,
+            is_directed: false,
+            single: None,
         });
         scenario
+    }
+
+    /// Returns a scenario of three gateways over two catalogs, in which nothing happens but what is planned.
+    pub fn directed_fleet(lease: Duration) -> Self {
+        let told = Ways {
+            told: true,
+            ..Ways::default()
+        };
+        Self {
+            tables: vec![
+                Table::new(0, 0, 1),
+                Table::new(1, 0, 1),
+                Table::new(0, 1, 1),
+            ],
+            clients: Vec::new(),
+            settings: BatchConfig {
+                // A batch looks for a create without an answer after a third of this.
+                prepare_timeout: Duration::from_secs(3),
+                ..BatchConfig::default()
+            },
+            dead_for: (300, 300),
+            fleet: Some(FleetPlan {
+                lease,
+                paces: vec![1000, 960, 1040],
+                travels: (1, 2),
+                store_faults: 0,
+                peer_faults: 0,
+                troubles: Vec::new(),
+                at_points: Vec::new(),
+                is_directed: true,
+                single: None,
+            }),
+            to_the_end: false,
+            ..Self::reference(told, false, false)
+        }
     }
 }
 

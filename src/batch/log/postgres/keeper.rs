@@ -255,7 +255,9 @@ impl GuardKeeper<'_> {
         let keys = granted.iter().flat_map(|claim| &claim.keys);
         let keys = keys.map(String::as_str).chain([ANY_TABLE]);
         let keys: Vec<&str> = keys.collect();
-        let rows = self.link.query(STRAYS, &[&keys]).await?;
+        let rows = self.link.query(STRAYS, &[&keys]).await;
+        // If the answer is lost, what it says may be removed already, and the claims that come again do not find it.
+        let rows = rows.inspect_err(|_| self.fleet.expect_strays())?;
         let strays: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
         if strays.contains(ANY_TABLE) {
             self.fleet.expect_strays();
