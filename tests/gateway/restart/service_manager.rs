@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -54,8 +55,12 @@ impl ServiceManager {
     pub(super) fn notified(&self, awaited: &str) -> String {
         let mut all = String::new();
         let mut message = [0; 4096];
+        // Signs of life alone must not keep it waiting.
+        let end = Instant::now() + PATIENCE;
         while !all.lines().any(|line| line == awaited) {
-            let size = self.notifications.recv(&mut message).unwrap();
+            let received = self.notifications.recv(&mut message);
+            let size = received.unwrap_or_else(|error| panic!("never {awaited}: {error}: {all}"));
+            assert!(Instant::now() < end, "never {awaited}: {all}");
             all.push_str(std::str::from_utf8(&message[..size]).unwrap());
             all.push('\n');
         }
