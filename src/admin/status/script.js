@@ -168,7 +168,7 @@ function failures(id, lines, none_text) {
 
 function callers({ callers: all }) {
   const rows = all.map(({ subject, issuer, percent }) => [subject || "anonymous", issuer || NOTHING, `${percent.toFixed(1)} %`]);
-  put("callers", rows.length ? table([["caller", "wide"], ["issuer", "wide"], ["share", "n"]], rows) : empty("Not known: there were few requests, or `telemetry.access_log` is off."));
+  put("callers", rows.length ? table([["caller", "wide"], ["issuer", "wide"], ["share", "n"]], rows) : empty("Not known: there were few requests, or none with a token, or `telemetry.access_log` is off."));
 }
 
 // Gateways that share a log. One that is silent for half of its lease is marked.
