@@ -173,7 +173,10 @@ async fn a_catalog_that_is_down_is_the_headline_and_its_requests_are_listed_with
     let told = told.await;
     assert_eq!(told["urgency"], "critical");
     // A phone has no room for its name in one line.
-    let long = format!("/v1/table/east%24{}/exists", "a_name_that_is_long_".repeat(4));
+    let long = format!(
+        "/v1/table/east%24{}/exists",
+        "a_name_that_is_long_".repeat(4)
+    );
     assert_eq!(world.client().post(&long, &json!({})).await.status, 503);
     let asked = world.client().header("x-request-id", "in-vain-1");
     assert_eq!(asked.post(EXISTS, &json!({})).await.status, 503);
