@@ -330,9 +330,14 @@ mod tests {
             (&*sink.0, held.load(Ordering::Relaxed)),
             (&b"change\n"[..], 1)
         );
+        // Room for the refusal, not for the change after it.
+        add(&mut chunk, "another, longer change\n", false);
+        sink.1 = 20;
+        chunk.write_to(&mut sink);
+        assert_eq!(sink.0, b"change\n");
         sink.1 = 100;
         chunk.write_to(&mut sink);
-        assert_eq!(sink.0, b"change\na long refusal\n");
+        assert_eq!(sink.0, b"change\nanother, longer change\na long refusal\n");
         assert!(chunk.is_empty() && held.load(Ordering::Relaxed) == 0);
     }
 }

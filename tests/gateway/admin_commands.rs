@@ -2,32 +2,12 @@
 
 use crate::command::run;
 use crate::harness::Setup;
-use crate::test_ca::Authority;
+use crate::tls::{SHOW, TRUST, guarded_admin};
 
 #[tokio::test]
 async fn every_command_trusts_the_authority_and_shows_the_certificate_that_it_is_given() {
-    let (authority, people) = (Authority::new(), Authority::new());
-    let (host, operator) = (authority.host("localhost"), people.person("operator"));
-    let tls = "admin: { address: 127.0.0.1:0, tls: { certificate: server.crt, private_key: server.key, client_ca: people.pem } }";
-    let world = Setup::two()
-        .section(tls)
-        .file("server.crt", host.certificate())
-        .file("server.key", host.private_key())
-        .file("people.pem", people.pem())
-        .file("ca.pem", authority.pem())
-        .file("operator.crt", operator.certificate())
-        .file("operator.key", operator.private_key())
-        .start()
-        .await;
-    let url = format!("https://localhost:{}", world.admin_address().port());
+    let (world, url) = guarded_admin().await;
     let id = "0190b0a0-0000-7000-8000-000000000000";
-    let trust = ["--ca", "ca.pem"];
-    let show = [
-        "--certificate",
-        "operator.crt",
-        "--private-key",
-        "operator.key",
-    ];
     for (command, code, words) in [
         (&["status", "--admin"][..], 0, "ready"),
         (&["gateways", "--admin"][..], 0, "for itself"),
@@ -42,12 +22,12 @@ async fn every_command_trusts_the_authority_and_shows_the_certificate_that_it_is
         ),
     ] {
         let asked = [command, &[&*url]].concat();
-        let (ended, stdout, stderr) = run(&world, &[&asked[..], &trust, &show].concat()).await;
+        let (ended, stdout, stderr) = run(&world, &[&asked[..], &TRUST, &SHOW].concat()).await;
         let said = format!("{stdout}{stderr}");
         assert_eq!(ended, Some(code), "{command:?}: {said}");
         assert!(said.contains(words), "{command:?}: {said}");
         for (options, words) in [
-            (&trust[..], "it asks for a client certificate"),
+            (&TRUST[..], "it asks for a client certificate"),
             (&[][..], "signed by no authority that is trusted"),
         ] {
             let (ended, _, stderr) = run(&world, &[&asked[..], options].concat()).await;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use crate::command::{run, run_with};
 use crate::harness::{Setup, World};
-use crate::test_ca::Authority;
+use crate::tls::{SHOW, TRUST, guarded_admin};
 
 fn url(world: &World) -> String {
     format!("http://{}", world.admin_address())
@@ -51,36 +51,19 @@ async fn a_refused_reload_is_said_and_is_still_healthy() {
 
 #[tokio::test]
 async fn an_admin_address_with_tls_is_asked_over_tls() {
-    let (authority, people) = (Authority::new(), Authority::new());
-    let (host, prober) = (authority.host("localhost"), people.person("prober"));
-    let tls = "admin: { address: 127.0.0.1:0, tls: { certificate: server.crt, private_key: server.key, client_ca: people.pem } }";
-    let world = Setup::two()
-        .section(tls)
-        .file("server.crt", host.certificate())
-        .file("server.key", host.private_key())
-        .file("people.pem", people.pem())
-        .file("ca.pem", authority.pem())
-        .file("prober.crt", prober.certificate())
-        .file("prober.key", prober.private_key())
-        .start()
-        .await;
-    let url = format!("https://localhost:{}", world.admin_address().port());
+    let (world, url) = guarded_admin().await;
     let health = ["health", "--url", &*url];
-    let trusting = [&health[..], &["--ca", "ca.pem"]].concat();
-    let shown = ["--certificate", "prober.crt", "--private-key", "prober.key"];
-    let said = run(&world, &[&trusting[..], &shown].concat()).await;
+    let trusting = [&health[..], &TRUST].concat();
+    let said = run(&world, &[&trusting[..], &SHOW].concat()).await;
     assert_eq!(said, (Some(0), "ready\n".to_owned(), String::new()));
 
     // A certificate alone, an authority that is missing, and one for other names.
     let address = format!("https://{}", world.admin_address());
-    let by_number = ["health", "--url", &address, "--ca", "ca.pem"];
+    let by_number = [&["health", "--url", &*address][..], &TRUST].concat();
     for (arguments, words) in [
         (trusting, "it asks for a client certificate"),
         (health.to_vec(), "signed by no authority that is trusted"),
-        (
-            by_number.to_vec(),
-            "for other names than the one in its address",
-        ),
+        (by_number, "for other names than the one in its address"),
     ] {
         let (code, _, stderr) = run(&world, &arguments).await;
         assert_eq!(code, Some(1), "{stderr}");

@@ -44,6 +44,8 @@ pub struct Asked {
     pub served: usize,
     /// True if the gateway said that it accepts no more requests on this connection.
     pub told: bool,
+    /// True if it said so to a request that had been sent or was about to be: that one was not carried out.
+    pub told_off: bool,
     /// The description of a request that got no answer or a wrong one; `None` if there was none.
     pub failed: Option<String>,
 }
@@ -134,6 +136,7 @@ impl Connection {
                         if error.is_canceled() || error.is_closed() || is_refused(&error) =>
                     {
                         asked.told = true;
+                        asked.told_off = true;
                         break;
                     }
                     Err(error) => {

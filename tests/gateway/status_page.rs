@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::browser::{axe, browser};
 use crate::catalog::faults::PATIENCE;
 use crate::harness::{Setup, World};
 use crate::running_gateway::program;
-use crate::test_ca::Authority;
+use crate::tls::expiring;
 
 const EXISTS: &str = "/v1/table/east%24t1/exists";
 
@@ -172,6 +172,12 @@ async fn a_catalog_that_is_down_is_the_headline_and_its_requests_are_listed_with
     });
     let told = told.await;
     assert_eq!(told["urgency"], "critical");
+    // A phone has no room for its name in one line.
+    let long = format!(
+        "/v1/table/east%24{}/exists",
+        "a_name_that_is_long_".repeat(4)
+    );
+    assert_eq!(world.client().post(&long, &json!({})).await.status, 503);
     let asked = world.client().header("x-request-id", "in-vain-1");
     assert_eq!(asked.post(EXISTS, &json!({})).await.status, 503);
     let told = until(&world, "the request is listed", |told| {
@@ -239,7 +245,6 @@ async fn a_refused_reload_is_the_headline_until_one_succeeds() {
 
 #[tokio::test]
 async fn a_certificate_with_days_left_is_a_warning_and_one_with_hours_left_is_critical() {
-    let (authority, now) = (Authority::new(), SystemTime::now());
     for (hours, urgency, headline) in [
         (
             73,
@@ -252,13 +257,7 @@ async fn a_certificate_with_days_left_is_a_warning_and_one_with_hours_left_is_cr
             "the certificate of `listen` expires in 11 hours",
         ),
     ] {
-        let identity = authority.until("localhost", now + Duration::from_secs(hours * 3600));
-        let world = Setup::two()
-            .file("server.crt", identity.certificate())
-            .file("server.key", identity.private_key())
-            .listen("tls: { certificate: server.crt, private_key: server.key }")
-            .start()
-            .await;
+        let world = expiring(hours).start().await;
         let told = status(&world).await;
         let said = told["headline"].as_str().unwrap();
         assert!(said.starts_with(headline), "{said}");

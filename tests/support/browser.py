@@ -17,6 +17,12 @@ import time
 PATIENCE = 60
 SCREENS = (("light", 1280, 800, "light"), ("dark", 1280, 800, "dark"), ("phone", 390, 844, "light"), ("phone-dark", 390, 844, "dark"))
 
+# What is wider than its card, and so cut at its edge, or than the screen.
+CUT = """[...document.querySelectorAll("main *")].filter((node) => {
+    const card = node.closest("table, .tile, figure, .facts, .finding, .empty, form") || document.body;
+    return node.getBoundingClientRect().right > card.getBoundingClientRect().right + 1;
+}).map((node) => node.outerHTML.slice(0, 200))"""
+
 
 class Browser:
     """The browser's own debugging protocol, over two pipes: messages of JSON, each ended by a zero byte."""
@@ -85,7 +91,7 @@ class Browser:
         return self.value(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def picture(self, file, width, height, scheme):
-        """Takes a screenshot of the whole page. Returns True if the page is not wider than the screen."""
+        """Takes a screenshot of the whole page. Returns True if nothing is wider than the screen, or cut at its edge."""
         mobile = width < 600
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if mobile else 1, mobile=mobile)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -95,7 +101,8 @@ class Browser:
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         with open(file, "wb") as out:
             out.write(base64.b64decode(shot["data"]))
-        return size[0] <= width
+        cut = self.value(CUT)
+        return size[0] <= width and not cut or [size[0], *cut[:3]]
 
     def findings(self, axe):
         """Returns what axe-core finds in the page as it is now."""

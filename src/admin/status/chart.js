@@ -10,10 +10,10 @@ function draw_in(svg, name, attributes, text) {
   return node;
 }
 
-// The next round number from `value` up: the end of an axis.
+// The next round number from `value` up: the end of an axis. Its half is round, too.
 function round_up(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value);
+  return [1, 2, 4, 6, 8, 10].map((step) => step * power).find((step) => step >= value);
 }
 
 // The parts of a curve between its gaps: moments without a value, and times when the gateway did not run.
@@ -67,7 +67,12 @@ function chart(title, at, lines, format, least, unit = 1) {
   return node;
 }
 
-function curves({ curves: all }) {
+// The data of the last drawing: text would be too large or too small in a window that has got another width.
+let drawn = null;
+addEventListener("resize", () => { if (drawn) curves(drawn); });
+
+function curves(status) {
+  const { curves: all } = drawn = status;
   const per_second = (value) => count(value), zone = new Date().toLocaleTimeString("sv-SE", { timeZoneName: "short" }).split(" ").slice(1).join(" ");
   $("zone").textContent = `one point each 10 s; times in ${zone}`;
   put("curves",

@@ -35,10 +35,12 @@ function tile(name, number, unit, below, level) {
     el("div", { class: "number" }, number, unit ? el("span", { class: "unit" }, unit) : null), below ? el("p", null, below) : null);
 }
 
-// A command to copy. One that asks a gateway gets the address of this page; `check` and `explain` read a file.
+// A command to copy. One that asks a gateway gets the address of this page; `check` and `explain` read a file. A line ends
+// between two words of it: an option that is broken in two is misread.
 const addressed = (text) => /^nsgate (?!check |explain )/.test(text) ? `${text} --admin ${location.origin}` : text;
 function command(text) {
-  const code = el("code", null, addressed(text)), button = el("button", { type: "button", "aria-label": `copy: ${addressed(text)}` }, "copy");
+  const words = addressed(text).split(" ").flatMap((one) => [" ", el("span", { class: "whole" }, one)]).slice(1);
+  const code = el("code", null, ...words), button = el("button", { type: "button", "aria-label": `copy: ${addressed(text)}` }, "copy");
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -144,7 +146,7 @@ function batches({ batches: open, more_batches: more, batches_unknown: unknown }
     caller(batch.begun_by),
     [`waits for ${batch.waits_for}`, command(`nsgate batches show ${batch.id}`)],
   ]);
-  put("batches", table([["tables", "wide"], ["state", "s"], ["begun", "s"], ["by", "s"], ["waits for", "wide"]], rows), more ? el("p", { class: "faint more" }, `and ${more} more`) : "");
+  put("batches", table([["tables", "wide"], ["state", "s"], ["begun", "s time"], ["by", "s"], ["now", "wide"]], rows), more ? el("p", { class: "faint more" }, `and ${more} more`) : "");
 }
 
 // The lists of which all lines are shown.
@@ -161,12 +163,12 @@ function failures(id, lines, none_text) {
     one.catalog || "no catalog",
     [one.cause, one.count > 1 ? el("b", null, ` ${one.count} times`) : null, one.subject ? sub(`caller ${one.subject}${one.issuer ? ` of ${one.issuer}` : ""}`) : null, sub("request ", el("code", null, one.id))],
   ]);
-  put(id, table([["time", "s"], ["status", "s"], ["operation", "s"], ["catalog", "s"], ["cause", "wide"]], rows));
+  put(id, table([["time", "s time"], ["status", "s"], ["operation", "s"], ["catalog", "s"], ["cause", "wide"]], rows));
 }
 
 function callers({ callers: all }) {
   const rows = all.map(({ subject, issuer, percent }) => [subject || "anonymous", issuer || NOTHING, `${percent.toFixed(1)} %`]);
-  put("callers", rows.length ? table([["caller", "wide"], ["issuer", "wide"], ["share", "n"]], rows) : empty("Not known: there were few requests, or `telemetry.access_log` is off."));
+  put("callers", rows.length ? table([["caller", "wide"], ["issuer", "wide"], ["share", "n"]], rows) : empty("Not known: there were few requests, or none with a token, or `telemetry.access_log` is off."));
 }
 
 // Gateways that share a log. One that is silent for half of its lease is marked.
@@ -194,7 +196,7 @@ function keys({ issuers }) {
 function certificates({ certificates: all }) {
   const rows = all.map(({ of, expires, seconds_left: left }) => [el("code", null, of), moment(expires),
     { level: left < 86400 ? "bad" : left < 14 * 86400 ? "warn" : "", text: left < 0 ? "expired" : `in ${age(left)}` }]);
-  put("certificates", rows.length ? table([["of", "wide"], ["expires", "s"], ["left", "s"]], rows) : empty("None: no TLS is configured."));
+  put("certificates", rows.length ? table([["of", "wide"], ["expires", "s time"], ["left", "s"]], rows) : empty("None: no TLS is configured."));
 }
 
 const fact = (name, text, level) => el("div", null, el("dt", null, name), el("dd", { class: level ? `text-${level}` : "" }, text));

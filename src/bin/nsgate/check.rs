@@ -12,6 +12,8 @@ use crate::cli::{Check, CheckFormat};
 
 /// The most problems that are printed as text.
 const PRINTED: usize = 100;
+/// The most errors, and the most warnings, that GitHub shows of one step.
+const MARKED: usize = 10;
 
 /// The findings of a check.
 #[derive(Default)]
@@ -158,33 +160,31 @@ fn document(found: &Findings, online: bool) -> Value {
     document
 }
 
-/// Returns a workflow command of GitHub Actions for each problem, and a line with the result.
+/// Returns a workflow command of GitHub Actions for each of the first problems, the number of those that GitHub would not
+/// show, and a line with the result.
 fn commands(found: &Findings) -> String {
     let mut said = String::new();
+    let (mut errors, mut warnings) = (0, 0);
     for problem in &found.problems {
-        let _ = write!(
-            said,
-            "::{} file={}",
-            severity(problem),
-            escaped(&problem.file, true)
-        );
-        if let Some(place) = problem.place {
-            let _ = write!(said, ",line={},col={}", place.line, place.column);
-        }
-        let key = if problem.key.is_empty() {
-            String::new()
+        let of_kind = if problem.warning {
+            &mut warnings
         } else {
-            format!("{}: ", problem.key)
+            &mut errors
         };
-        let message = format!("{key}{}", problem.message);
-        let _ = writeln!(said, ",title=nsgate check::{}", escaped(&message, false));
+        *of_kind += 1;
+        if *of_kind <= MARKED {
+            mark(problem, &mut said);
+        }
     }
-    let errors = found
-        .problems
-        .iter()
-        .filter(|problem| !problem.warning)
-        .count();
-    let warnings = found.problems.len() - errors;
+    let more = [errors, warnings].map(|all: usize| all.saturating_sub(MARKED));
+    if more != [0, 0] {
+        // GitHub shows ten notices as well.
+        let _ = writeln!(
+            said,
+            "::notice title=nsgate check::and {} more errors, {} more warnings; `nsgate check --json` prints all",
+            more[0], more[1]
+        );
+    }
     match errors {
         0 => said.push_str("ok"),
         _ => {
@@ -192,6 +192,25 @@ fn commands(found: &Findings) -> String {
         }
     }
     said
+}
+
+fn mark(problem: &Problem, to: &mut String) {
+    let _ = write!(
+        to,
+        "::{} file={}",
+        severity(problem),
+        escaped(&problem.file, true)
+    );
+    if let Some(place) = problem.place {
+        let _ = write!(to, ",line={},col={}", place.line, place.column);
+    }
+    let key = if problem.key.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", problem.key)
+    };
+    let message = format!("{key}{}", problem.message);
+    let _ = writeln!(to, ",title=nsgate check::{}", escaped(&message, false));
 }
 
 fn severity(problem: &Problem) -> &'static str {
@@ -247,6 +266,32 @@ mod tests {
         };
         let json = document(&found, false);
         assert_eq!(json["problems"].as_array().map(Vec::len), Some(5000));
+    }
+
+    #[test]
+    fn a_pull_request_gets_as_many_marks_as_github_shows_and_the_number_of_the_others() {
+        let problem = |number: usize| Problem {
+            file: "gateway.yaml".to_owned(),
+            place: None,
+            key: format!("k{number}"),
+            message: "is wrong; write another".to_owned(),
+            warning: number.is_multiple_of(3),
+        };
+        let said = |all: usize| {
+            let problems = (1..=all).map(problem).collect();
+            let answers = Vec::new();
+            commands(&Findings { problems, answers })
+        };
+        let many = said(60);
+        let starting = |start: &str| many.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!((starting("::error "), starting("::warning ")), (10, 10));
+        assert!(many.contains("::k1: ") && many.contains("::k30: ") && !many.contains("::k16: "));
+        let mut last = many.lines().rev();
+        assert_eq!(last.next(), Some("errors: 40, warnings: 20"));
+        let more = "::notice title=nsgate check::and 30 more errors, 10 more warnings; `nsgate check --json` prints all";
+        assert_eq!(last.next(), Some(more));
+        let few = said(15);
+        assert!(few.lines().count() == 16 && !few.contains("more"), "{few}");
     }
 
     #[test]

@@ -8,8 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::statvfs::fstatvfs;
+
 use super::AuditRecord;
 use crate::telemetry::writer::Sink;
+use shortage::Space;
+use whole_lines::{Medium, WholeLines};
+
+mod shortage;
+mod whole_lines;
 
 /// The time after which a write that has not returned counts as a failure: its reader does not read.
 const STALLED: Duration = Duration::from_secs(1);
@@ -31,10 +38,8 @@ pub(super) struct Health {
 
 /// The output.
 pub(super) struct Output {
-    to: Target,
+    to: WholeLines<Target>,
     health: Arc<Health>,
-    /// True if a part of a line was written, and could not be taken back.
-    is_torn: bool,
     /// The number of lost lines that are not stated yet.
     lost: u64,
 }
@@ -82,31 +87,31 @@ impl Output {
             Some(path) => Target::File(file(path)?, path.to_owned()),
         };
         Ok(Self {
-            to,
+            to: WholeLines::new(to),
             health,
-            is_torn: false,
             lost: 0,
         })
     }
 
     /// The file, or `stderr`.
     pub(super) fn target(&self) -> String {
-        self.to.shown()
+        self.to.medium().shown()
     }
 
     /// Opens the file again if it was deleted: lines would go where nobody finds them. One that was renamed stays open
     /// until the gateway is told.
     fn find(&mut self) -> io::Result<()> {
-        let Target::File(old, path) = &mut self.to else {
+        let Target::File(old, path) = self.to.medium() else {
             return Ok(());
         };
         if old.metadata()?.nlink() > 0 {
             return Ok(());
         }
-        *old = file(path)?;
-        self.is_torn = false;
+        let path = path.clone();
+        let shown = path.display().to_string();
+        self.to = WholeLines::new(Target::File(file(&path)?, path));
         tracing::warn!(
-            path = %path.display(),
+            path = shown,
             "the audit log was deleted while it was open; it was created again, and the lines before are lost. Rename it instead, then send SIGHUP"
         );
         Ok(())
@@ -116,14 +121,14 @@ impl Output {
         if !self.health.reopen.swap(false, Ordering::Relaxed) {
             return;
         }
-        let Target::File(old, path) = &mut self.to else {
+        let Target::File(_, path) = self.to.medium() else {
             return;
         };
+        let path = path.clone();
         let shown = path.display().to_string();
-        match file(path) {
+        match file(&path) {
             Ok(new) => {
-                *old = new;
-                self.is_torn = false;
+                self.to = WholeLines::new(Target::File(new, path));
                 tracing::info!(path = shown, "audit log opened again");
             }
             Err(error) => tracing::error!(
@@ -133,44 +138,16 @@ impl Output {
         }
     }
 
-    /// Writes lines; returns the number of bytes of whole lines that were written, and the error that stopped it.
-    fn put(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
-        if self.is_torn {
-            if let Err(error) = self.to.write_all(b"\n") {
-                return (0, Some(error));
-            }
-            self.is_torn = false;
-        }
-        let mut written = 0;
-        let failure = loop {
-            if written == lines.len() {
-                return (written, None);
-            }
-            match self.to.write(&lines[written..]) {
-                Ok(0) => break io::ErrorKind::WriteZero.into(),
-                Ok(more) => written += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break error,
-            }
-        };
-        let whole = lines[..written].iter().rposition(|byte| *byte == b'\n');
-        let whole = whole.map_or(0, |end| end + 1);
-        if whole < written {
-            self.is_torn = !self.to.take_back((written - whole) as u64);
-        }
-        (whole, Some(failure))
-    }
-
     fn state(&mut self, failure: Option<&io::Error>) {
         let was_failing = self.health.note(failure);
         match failure {
             Some(error) if !was_failing => tracing::error!(
-                path = self.to.shown(), cause = %error,
+                path = self.to.medium().shown(), cause = %error,
                 "the audit log cannot be written; lines wait in memory, and are lost when there are too many. Make room on the disk, or correct the reader"
             ),
             None if was_failing => {
                 tracing::warn!(
-                    path = self.to.shown(),
+                    path = self.to.medium().shown(),
                     lost = self.lost,
                     "the audit log is written again"
                 );
@@ -178,7 +155,7 @@ impl Output {
             }
             None if self.lost > 0 => {
                 tracing::error!(
-                    path = self.to.shown(),
+                    path = self.to.medium().shown(),
                     lost = self.lost,
                     "lines of the audit log were lost: its reader or its disk is too slow"
                 );
@@ -202,7 +179,7 @@ impl Sink for Output {
         }
         self.health.writing_since.store(now(), Ordering::Relaxed);
         let (written, failure) = match self.find() {
-            Ok(()) => self.put(lines),
+            Ok(()) => self.to.put(lines),
             Err(error) => (0, Some(error)),
         };
         self.health.writing_since.store(0, Ordering::Relaxed);
@@ -216,7 +193,7 @@ impl Sink for Output {
     }
 }
 
-impl Target {
+impl Medium for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stderr => io::stderr().lock().write(bytes),
@@ -224,14 +201,6 @@ impl Target {
         }
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stderr => io::stderr().lock().write_all(bytes),
-            Self::File(file, _) => file.write_all(bytes),
-        }
-    }
-
-    /// Removes the last bytes of the file. Returns false if it has no length that could be changed.
     fn take_back(&mut self, bytes: u64) -> bool {
         let Self::File(file, _) = self else {
             return false;
@@ -240,6 +209,20 @@ impl Target {
         matches!(length, Ok(Some(length)) if file.set_len(length).is_ok())
     }
 
+    fn space(&self) -> Option<Space> {
+        let Self::File(file, _) = self else {
+            return None;
+        };
+        let disk = fstatvfs(file).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
+        Some(Space {
+            free: bytes(disk.blocks_free()),
+            available: bytes(disk.blocks_available()),
+        })
+    }
+}
+
+impl Target {
     fn shown(&self) -> String {
         match self {
             Self::Stderr => "stderr".to_owned(),

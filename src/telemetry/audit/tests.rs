@@ -44,16 +44,18 @@ fn a_file_that_cannot_be_opened_says_what_to_do() {
 }
 
 #[test]
-fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room() {
+fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room_and_refusals_last() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.log");
     // A device that is always full.
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     let audit = open(&path);
+    let refused = StatusCode::UNAUTHORIZED;
+    audit.write(AuditRecord::admin_refused(refused, Who::default()));
+    audit.flush();
     for number in 0..3 {
         audit.write(decision(number));
     }
-    audit.flush();
     assert!(audit.check().is_err());
     std::fs::remove_file(&path).unwrap();
     audit.reopen();
@@ -66,7 +68,8 @@ fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room() {
         .iter()
         .map(|line| line["transaction"].clone())
         .collect();
-    assert_eq!(ids, ["0", "1", "2"]);
+    // The refusal came first, and gives way to the decisions.
+    assert_eq!(ids, [json!("0"), json!("1"), json!("2"), Value::Null]);
 }
 
 #[test]

@@ -103,10 +103,8 @@ mod tests {
     #[test]
     fn refusals_take_no_room_of_changes_and_changes_are_bounded_in_bytes() {
         let waiting = Waiting::default();
-        let mut refusals = Vec::new();
-        while let Some(place) = waiting.place(true, 16 << 10) {
-            refusals.push(place);
-        }
+        let refusals = (0..300).map_while(|_| waiting.place(true, 16 << 10));
+        let refusals: Vec<Place> = refusals.collect();
         assert_eq!(refusals.len(), 256);
         assert!(!waiting.is_crowded());
         let one = waiting.place(false, 33 << 20).unwrap();

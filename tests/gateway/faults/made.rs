@@ -1,7 +1,7 @@
 //! Makes each of the ten faults, and says what must be seen of it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -18,8 +18,7 @@ use crate::catalog::Catalog;
 use crate::catalog::faults::{Fault as CatalogFault, Gate};
 use crate::client::{Client, full};
 use crate::harness::{Setup, World};
-use crate::test_ca::Authority;
-use crate::{audit, batches, token};
+use crate::{audit, batches, tls, token};
 
 const EXISTS: &str = "/v1/table/east%24t1/exists";
 const RESTORE: &str = "/v1/table/west%24t1/restore";
@@ -232,14 +231,7 @@ pub async fn keys_cannot_be_fetched(stage: &Stage) -> Fault {
 }
 
 pub async fn certificate_with_three_days_left(stage: &Stage) -> Fault {
-    let end = SystemTime::now() + Duration::from_secs(73 * 3600);
-    let identity = Authority::new().until("localhost", end);
-    let world = Setup::two()
-        .file("server.crt", identity.certificate())
-        .file("server.key", identity.private_key())
-        .listen("tls: { certificate: server.crt, private_key: server.key }")
-        .start()
-        .await;
+    let world = tls::expiring(73).start().await;
     let since = stage.begin(&world).await;
     let file = world.folder().join("server.crt").display().to_string();
     Fault {

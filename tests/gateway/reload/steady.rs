@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::with;
 use crate::client::Client;
-use crate::harness::{Setup, World};
+use crate::harness::World;
 use crate::load::{Connection, handshake};
 use crate::test_ca::{Authority, Identity};
+use crate::tls::secured_by;
 
 const RELOADS: usize = 50;
 /// The interval of reloads with an invalid configuration: every fifth.
@@ -66,11 +67,7 @@ async fn fifty_reloads_fail_no_request_and_close_no_connection() {
     let authority = Authority::new();
     let identity = || authority.host("localhost");
     let mut current = identity();
-    let setup = Setup::two()
-        .listen("tls: { certificate: server.crt, private_key: server.key }")
-        .file("server.crt", current.certificate())
-        .file("server.key", current.private_key());
-    let world = setup.start().await.seeded();
+    let world = secured_by(&current).start().await.seeded();
     let stop = Arc::new(AtomicBool::new(false));
     let mut clients = Vec::new();
     for (http2, table) in [
