@@ -23,7 +23,7 @@ fn json_of(node: &Node) -> Json {
         Value::List(items) => items.iter().map(json_of).collect(),
         Value::Table(entries) => entries
             .iter()
-            .map(|(key, node)| (key.name.clone(), json_of(node)))
+            .map(|(key, node)| (key.name.to_string(), json_of(node)))
             .collect(),
     }
 }
