@@ -66,7 +66,7 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "operators see the batches of their own gateway only",
         file: "src/admin/gateways.rs",
-        right: "    let peers = Arc::clone(peers);\n    Some(Elsewhere { owner, peers })",
+        right: "    Some(Elsewhere { owner, peers })",
         wrong: "    let _ = (owner, peers);\n    None",
         checkers: &[FLEET],
     },
@@ -160,5 +160,26 @@ pub const FLEET_BUGS: &[Bug] = &[
         right: "(kept.is_some() && repeats, words)",
         wrong: "(kept.is_some() && (repeats || operation.is_some()), words)",
         checkers: &[SIMULATED],
+    },
+    Bug {
+        name: "the refusal of a batch that was sent again reads as its end",
+        file: "src/layer/share/doubt.rs",
+        right: "        if !self.is_sent || is_about_batch {",
+        wrong: "        if !self.is_sent || is_about_batch || status.is_server_error() {",
+        checkers: &[&["--lib", "share::doubt"], SIMULATED],
+    },
+    Bug {
+        name: "whoever repeats a batch with its key is refused as if it had never been sent",
+        file: "src/layer/share/doubt.rs",
+        right: "            (false, Some(key)) if self.is_repeat =>",
+        wrong: "            (false, Some(key)) if self.is_repeat && key.is_empty() =>",
+        checkers: &[&["--lib", "share::doubt"], SIMULATED],
+    },
+    Bug {
+        name: "the changes that a dead gateway had under way are forgotten",
+        file: "src/batch/log/postgres/guards.rs",
+        right: "    link.query(sql, &[&ANY_TABLE]).await.map(drop)",
+        wrong: "    let _ = (link, sql);\n    Ok(())",
+        checkers: &[&["--test", "gateway", "fleet::strays"]],
     },
 ];
