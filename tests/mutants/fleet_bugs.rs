@@ -157,8 +157,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a request that may have been carried out is passed on again whatever it is",
         file: "src/layer/share/pass_on.rs",
-        right: "(kept.is_some() && repeats, words)",
-        wrong: "(kept.is_some() && (repeats || operation.is_some()), words)",
+        right: "(kept.is_some() && repeats, UNANSWERED, words)",
+        wrong: "(kept.is_some() && (repeats || operation.is_some()), UNANSWERED, words)",
         checkers: &[SIMULATED],
     },
     Bug {
