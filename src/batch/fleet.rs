@@ -24,6 +24,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -42,9 +43,6 @@ pub use passage::{Passage, StreamPassage, Subject};
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
 const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
-/// The answer to a request that only the owner of the log can serve, while there is none.
-const NO_OWNER: &str =
-    "no gateway has the batch log at the moment; another one takes it over; retry later";
 
 /// The part of this gateway in the use of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -354,14 +352,13 @@ impl Fleet {
     /// Waits until there is an owner that serves, for up to `wait`. `None` means that this gateway is it.
     ///
     /// # Errors
-    /// 503 if there is none by then.
-    pub async fn owner(&self, wait: Duration) -> Result<Option<Owner>, Error> {
+    /// There is none by then.
+    pub async fn owner(&self, wait: Duration) -> Result<Option<Owner>, Elapsed> {
         let settled = self.role_when(|role| matches!(role, Role::Owner | Role::Follower(Some(_))));
-        match timeout(wait, settled).await {
-            Ok(Role::Follower(owner)) => Ok(owner),
-            Ok(_) => Ok(None),
-            Err(_) => Err(unavailable(NO_OWNER)),
-        }
+        Ok(match timeout(wait, settled).await? {
+            Role::Follower(owner) => owner,
+            _ => None,
+        })
     }
 }
 
