@@ -53,16 +53,13 @@ use crate::metrics::{self, Limit};
 use crate::telemetry::audit::Audit;
 use detached::DetachedChanges;
 use ids::Ids;
-use locks::LockError;
+use locks::{LockError, UNACKNOWLEDGED, UNGUARDED};
 use log::{BatchId, Log, LogError};
 use step::Decision;
 
 /// The answer to a batch or a snapshot whose tables cannot be locked in time.
 const LOCKED: &str =
     "one of the tables is locked by an unfinished batch or a long operation; retry later";
-/// The answer to a batch or a snapshot of whose tables the other gateways could not be told.
-const UNGUARDED: &str =
-    "the other gateways that share the batch log could not be told of the batch; retry later";
 /// The answer to a request that needs the batch log while its server is away.
 const AWAY: &str = "the batch log does not answer, so no batch can begin; retry later";
 /// The length up to which a list of versions or tables is read whole before it is filtered, in bytes: about 300 versions.
@@ -385,6 +382,7 @@ fn locked(error: LockError, message: &str) -> Error {
         LockError::Crowded => busy("too many requests wait for locked tables; retry later")
             .because(Limit::Locks.as_str()),
         LockError::Unguarded => busy(UNGUARDED),
+        LockError::Unacknowledged => busy(UNACKNOWLEDGED),
     }
 }
 

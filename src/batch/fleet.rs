@@ -15,6 +15,7 @@ mod in_flight;
 mod lease;
 mod owned;
 mod passage;
+mod twins;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -40,6 +41,7 @@ use lease::Lease;
 pub(in crate::batch) use owned::RELEASE_EVERY;
 pub use owned::{OwnedGuards, Unguarded};
 pub use passage::{Passage, StreamPassage, Subject};
+use twins::Twins;
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
 const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
@@ -113,6 +115,7 @@ pub struct Fleet {
     expiries: AtomicU64,
     /// The gateways that share the log, as this one last saw them.
     members: ArcSwap<Vec<Member>>,
+    twins: Twins,
     /// The digest of the routes of this one.
     routes: ArcSwap<String>,
     counts: Counts,
@@ -163,6 +166,7 @@ impl Fleet {
             token: Uuid::new_v4().to_string(),
             expiries: AtomicU64::new(0),
             members: ArcSwap::default(),
+            twins: Twins::default(),
             routes: ArcSwap::default(),
             counts: Counts::default(),
         })
@@ -231,6 +235,7 @@ impl Fleet {
                 );
             }
         }
+        self.twins.look(&members);
         self.members.store(Arc::new(members));
     }
 

@@ -38,6 +38,12 @@ pub struct Locks {
     shared: Arc<State>,
 }
 
+/// The answers to a batch or a snapshot if the other gateways could not be told of it, and if one of them did not
+/// acknowledge in time.
+pub(in crate::batch) const UNGUARDED: &str =
+    "the other gateways that share the batch log could not be told of the batch; retry later";
+pub(in crate::batch) const UNACKNOWLEDGED: &str = "another gateway that shares the batch log still serves a long operation on one of the tables, or does not answer; retry later";
+
 #[derive(Default)]
 struct State {
     held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
@@ -58,6 +64,9 @@ pub enum LockError {
     /// The other gateways that share the batch log could not be told of the lock.
     #[error("the other gateways could not be told of the lock")]
     Unguarded,
+    /// One of the other gateways did not acknowledge the lock in time.
+    #[error("another gateway did not acknowledge the lock in time")]
+    Unacknowledged,
 }
 
 /// Locks that are held. Dropping it frees them.

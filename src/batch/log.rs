@@ -47,6 +47,16 @@ pub enum LogError {
         /// The cause.
         cause: String,
     },
+    /// A batch that was acknowledged is not in the log any more.
+    #[error(
+        "the batch log {path} has lost batch {id}, which it had acknowledged. Was an old backup of its database restored, or a standby promoted that was not synchronous?"
+    )]
+    Lost {
+        /// The address of the log.
+        path: String,
+        /// The batch.
+        id: BatchId,
+    },
     /// Another process has taken the log over.
     #[error(
         "gateway `{by}` has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends"
@@ -72,7 +82,8 @@ pub trait Log: Send + Sync + 'static {
         let _ = id;
         Box::pin(async { Ok(()) })
     }
-    /// Writes the decision, unless there is one. Returns the one that is in the log.
+    /// Writes the decision, unless there is one. Returns the one that is in the log. After [`LogError::Lost`] its INTENT
+    /// must be written again.
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision>;
     /// Writes an operator's decision, before it is carried out.
     fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()>;

@@ -1,6 +1,7 @@
 //! Gateways that share one batch log: batches and plain requests at any of them, and the death of each.
 
 mod certificates;
+mod half_reached;
 mod status;
 mod strays;
 mod succession;

@@ -157,9 +157,11 @@ impl Choice {
                     Box::new(beats),
                 ]
             }
-            "claim_2" | "replace_2" => {
+            "claim_3" | "replace_2" => {
                 let (me, fence, number) = (self.me(), self.fence(), self.number());
                 let keys = self.keys(3);
+                let place = |_| i64::try_from(self.random.between(1, 3)).unwrap();
+                let places: Vec<i64> = keys.iter().map(place).collect();
                 let names: Vec<bool> = keys.iter().map(|_| self.random.chance(30)).collect();
                 let mut given: Vec<Value> = vec![
                     Box::new(me),
@@ -168,9 +170,10 @@ impl Choice {
                     Box::new(keys),
                     Box::new(names),
                 ];
-                if name == "replace_2" {
-                    given.push(Box::new(self.some(&["http://c0", "http://c1"], 2)));
-                }
+                given.push(match name {
+                    "replace_2" => Box::new(self.some(&["http://c0", "http://c1"], 2)),
+                    _ => Box::new(places),
+                });
                 given
             }
             "release_2" => {

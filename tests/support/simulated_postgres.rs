@@ -5,6 +5,8 @@
 mod database;
 #[path = "simulated_postgres/functions.rs"]
 mod functions;
+#[path = "simulated_postgres/oids.rs"]
+mod oids;
 #[path = "simulated_postgres/protocol.rs"]
 mod protocol;
 #[path = "simulated_postgres/statements.rs"]

@@ -31,6 +31,11 @@ impl Lease {
         }
     }
 
+    /// The time for which a heartbeat counts.
+    pub(in crate::batch) fn length(&self) -> Duration {
+        self.length
+    }
+
     /// Renews the lease after a heartbeat was acknowledged that was sent at `asked`, or later.
     pub(in crate::batch) fn renew(&self, asked: Instant) {
         let end = asked.saturating_duration_since(self.began) + self.length;

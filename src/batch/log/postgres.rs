@@ -8,13 +8,16 @@
 //! known to be in the log.
 
 mod cause;
+mod claims;
 mod connect;
+mod contact;
 mod examine;
 mod fence;
 mod guards;
 mod install;
 mod keeper;
 mod link;
+mod lookups;
 mod member;
 mod observer;
 mod outage_report;
@@ -36,7 +39,7 @@ pub use guards::PostgresGuards;
 pub use install::prepare;
 pub use outside::{Outside, Stream};
 
-use reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
+use reader::{Lookup, Wanted};
 use thread::{Shared, Use, Work};
 use writer::{Answer, Write, WriteKind};
 
@@ -247,20 +250,6 @@ impl PostgresLog {
         }
     }
 
-    async fn look_up(&self, what: Wanted) -> Result<Vec<RawBatch>, LogError> {
-        let lookups = self.open_queues()?.lookups;
-        let (done, found) = oneshot::channel();
-        let sent = lookups.send(Lookup { what, done }).await;
-        sent.map_err(|_| self.to_error())?;
-        let found = found.await.map_err(|_| self.to_error())?;
-        found.map_err(|cause| self.away(cause))
-    }
-
-    async fn look_up_one(&self, what: Wanted) -> Result<Option<Record>, LogError> {
-        let found = self.look_up(what).await?.pop().map(RawBatch::record);
-        found.transpose().map_err(|cause| self.unreadable(cause))
-    }
-
     /// Records where the batches of this log went, so that no gateway uses it any more; `None` if they are all here.
     pub(super) async fn set_moved(&self, words: Option<String>) -> Result<(), LogError> {
         let write = WriteKind::Moved(words);
@@ -304,10 +293,14 @@ impl Log for PostgresLog {
 
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
         Box::pin(async move {
-            match self.write(id, WriteKind::Line(Line::Verdict(verdict))).await? {
-                Answer::Decision(decision) => Ok(decision),
-                _ => Err(self.unreadable(format!("batch {id} has no INTENT there. Was the database restored from an old backup? Restore the newest one"))),
+            let answer = self.write(id, WriteKind::Line(Line::Verdict(verdict)));
+            if let Answer::Decision(decision) = answer.await? {
+                return Ok(decision);
             }
+            Err(LogError::Lost {
+                path: self.shared.address.clone(),
+                id,
+            })
         })
     }
 
@@ -347,19 +340,19 @@ impl Log for PostgresLog {
     }
 
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
+        Box::pin(async move { self.pages(Wanted::PageAfter, each).await.map(drop) })
+    }
+
+    /// Reads only the batches that have not ended, and the last one: a batch ends after it is noted with earlier ones whose
+    /// freed versions it made.
+    fn scan_needed<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
         Box::pin(async move {
-            let mut after = BatchId::nil();
-            loop {
-                let page = self.look_up(Wanted::PageAfter(after)).await?;
-                let is_last = page.len() < PAGE_SIZE;
-                for batch in page {
-                    after = batch.id();
-                    each(batch.record().map_err(|cause| self.unreadable(cause))?);
-                }
-                if is_last {
-                    return Ok(());
-                }
+            let read = self.pages(Wanted::OpenAfter, each).await?;
+            match self.look_up_one(Wanted::Last).await? {
+                Some(last) if last.id != read => each(last),
+                _ => {}
             }
+            Ok(())
         })
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Coordinator;
-use crate::batch::locks::{Hold, LockError};
+use crate::batch::LOCKED;
+use crate::batch::locks::{Hold, LockError, UNACKNOWLEDGED, UNGUARDED};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::Pause;
-use crate::batch::{LOCKED, UNGUARDED};
 
 impl Coordinator {
     /// The configured lengths of a cool-down.
@@ -71,6 +71,7 @@ impl Coordinator {
                 LockError::TimedOut => LOCKED,
                 LockError::Crowded => "too many batches wait for locked tables; retry later",
                 LockError::Unguarded => UNGUARDED,
+                LockError::Unacknowledged => UNACKNOWLEDGED,
             })
         }
     }

@@ -134,7 +134,28 @@ impl BatchRun {
                 Verdict::abort(proofs.collect(), failure.as_ref())
             }
         };
-        logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
+        let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
+        logged(async move {
+            loop {
+                match log.decide(id, verdict.clone()).await {
+                    Err(lost @ LogError::Lost { .. }) => {
+                        let tables = plan.entries.iter().map(|entry| &entry.line.table);
+                        let tables = tables.map(|it| format!("{} in {}", it.table, it.backend));
+                        let tables: Vec<String> = tables.collect();
+                        tracing::error!(
+                            batch = %id,
+                            ?tables,
+                            cause = %lost,
+                            "a batch is written to its log again; meanwhile other gateways may have shown a part of it"
+                        );
+                        if log.intend(id, Arc::clone(&intent)).await.is_err() {
+                            log.withdrawn(id).await?;
+                        }
+                    }
+                    decided => return Ok(Event::Decided(decided?)),
+                }
+            }
+        })
     }
 
     fn clock(&self) -> BoxFuture<'static, EffectOutcome> {

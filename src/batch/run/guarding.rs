@@ -77,7 +77,7 @@ impl Coordinator {
                 self.expect(&strays);
                 Ok(())
             }
-            Err(Unguarded::TimedOut) => Err(LockError::TimedOut),
+            Err(Unguarded::TimedOut) => Err(LockError::Unacknowledged),
             Err(Unguarded::Log(cause)) => {
                 tracing::debug!(%cause, "a batch could not guard its tables");
                 Err(LockError::Unguarded)

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -149,11 +150,7 @@ impl PeerClient {
     ) -> Result<Response<Body>, Unanswered> {
         let unsent = |error: &dyn std::fmt::Display| Unanswered::Unsent(error.to_string());
         let path = request.uri().path_and_query().cloned();
-        let uri = Uri::builder()
-            .scheme(self.scheme)
-            .authority(&*owner.address)
-            .path_and_query(path.unwrap_or(http::uri::PathAndQuery::from_static("/")))
-            .build();
+        let uri = self.uri(owner, path);
         *request.uri_mut() = uri.map_err(|error| unsent(&error))?;
         *request.version_mut() = http::Version::HTTP_11;
         // What the layers have learned is learned anew there.
@@ -182,6 +179,24 @@ impl PeerClient {
         }
         strip_hop(response.headers_mut());
         Ok(response)
+    }
+
+    /// Returns true if a gateway answers anything: without the token, it refuses.
+    pub(crate) async fn probe(&self, owner: &Owner) -> bool {
+        let mut request = Request::new(Body::empty());
+        match self.uri(owner, None) {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(_) => return false,
+        }
+        self.way.carry(request).await.is_ok()
+    }
+
+    fn uri(&self, owner: &Owner, path: Option<PathAndQuery>) -> Result<Uri, http::Error> {
+        Uri::builder()
+            .scheme(self.scheme)
+            .authority(&*owner.address)
+            .path_and_query(path.unwrap_or(PathAndQuery::from_static("/")))
+            .build()
     }
 
     /// Reports once that TLS to a gateway failed: a person must act.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use futures_util::future::{Either, Ready, ready};
+use futures_util::TryFutureExt as _;
+use futures_util::future::{Either, MapOk, Ready, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
 use tower::Service;
 
@@ -86,7 +87,8 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<Either<S::Future, A::Future>, Ready<Result<Response<Body>, Infallible>>>;
+    type Future =
+        Either<Either<Unmarked<S::Future>, A::Future>, Ready<Result<Response<Body>, Infallible>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.stack.poll_ready(cx)
@@ -97,10 +99,18 @@ where
             Ok(()) if request.uri().path().starts_with(BATCHES) => {
                 Either::Left(Either::Right(self.admin.call(request)))
             }
-            Ok(()) => Either::Left(Either::Left(self.stack.call(request))),
+            Ok(()) => Either::Left(Either::Left(self.stack.call(request).map_ok(unmark))),
             Err(response) => Either::Right(ready(Ok(*response))),
         }
     }
+}
+
+/// The answer of the stack, without a mark that a catalog may have given it: what it answers was done.
+type Unmarked<F> = MapOk<F, fn(Response<Body>) -> Response<Body>>;
+
+fn unmark(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().remove(NOT_OWNER);
+    response
 }
 
 /// Marks the answer of a gateway that has done nothing.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body::Body as _;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tower::Service;
 
-use super::client::Unanswered;
+use super::client::{PeerClient, Unanswered};
 use super::doubt::{Doubt, IDEMPOTENCY_KEY};
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
@@ -27,6 +27,9 @@ use crate::request::context::RequestContext;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause before a request is passed on again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The time after which the owner is asked whether it is there, again and again, and the longest time for that answer.
+const QUIET: Duration = Duration::from_secs(5);
+const PROBE: Duration = Duration::from_secs(5);
 /// The length up to which a body without a type is kept, to be passed on again. Bodies of reads are short.
 const SHORT: u64 = 64 << 10;
 /// The words for a time in which no gateway has the log.
@@ -87,6 +90,7 @@ where
             biased;
             answered = peers.ask(&owner, peer.as_ref(), sent) => answered,
             () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
+            () = silent(peers, &owner) => Err(Unanswered::Lost("it takes connections and answers nothing".to_owned())),
         };
         let (may_repeat, refusal, words) = match answered {
             Ok(response) => {
@@ -121,6 +125,16 @@ where
 async fn gone(sharing: &Sharing, owner: &Owner) {
     let is_other = |role: &Role| !matches!(role, Role::Follower(Some(now)) if now.id == owner.id);
     sharing.fleet.role_when(is_other).await;
+}
+
+/// Returns when `owner` answers nothing at all, though it may take connections. A request may take as long as it likes.
+async fn silent(peers: &PeerClient, owner: &Owner) {
+    loop {
+        sleep(QUIET).await;
+        if timeout(PROBE, peers.probe(owner)).await != Ok(true) {
+            return;
+        }
+    }
 }
 
 /// Reads the body if it is short enough to be passed on again, and makes sure that a batch can be. Returns the body, and

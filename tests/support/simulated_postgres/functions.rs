@@ -147,6 +147,30 @@ impl Database {
         Ok(Some(ticket))
     }
 
+    pub(super) fn claim_apart(
+        &mut self,
+        (me, fence, tried): (Uuid, i64, i64),
+        guards: Vec<(String, bool)>,
+        places: &[i64],
+    ) -> Result<Option<i64>, Raised> {
+        if !self.is_owner(me, fence) {
+            return Ok(None);
+        }
+        self.number(GUARDS, fence, tried)?;
+        let first = self.ticket;
+        self.ticket += places.iter().max().copied().unwrap_or_default();
+        for ((key, names), place) in guards.into_iter().zip(places) {
+            let ticket = first + place;
+            let known = self.guards.entry(key).or_insert((ticket, false));
+            *known = (ticket, known.1 || names);
+        }
+        let others = self.instances.iter().filter(|one| one.id != me);
+        let owed = others.flat_map(|one| (first + 1..=self.ticket).map(|own| (own, one.id)));
+        self.owed.extend(owed);
+        self.notifies = true;
+        Ok(Some(self.ticket))
+    }
+
     pub(super) fn replace(
         &mut self,
         by: (Uuid, i64, i64),

@@ -3,21 +3,9 @@
 use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type};
 use uuid::Uuid;
 
-use super::database::Database;
+use super::database::{Batch, Database};
 use super::functions::{Caller, Raised, Write};
-
-pub const BOOL: u32 = 16;
-pub const BYTES: u32 = 17;
-pub const I64: u32 = 20;
-pub const I32: u32 = 23;
-pub const TEXT: u32 = 25;
-pub const BOOLS: u32 = 1000;
-pub const BYTES_LIST: u32 = 1001;
-pub const TEXTS: u32 = 1009;
-pub const I64S: u32 = 1016;
-pub const VOID: u32 = 2278;
-pub const UUID: u32 = 2950;
-pub const UUIDS: u32 = 2951;
+use super::oids::*;
 
 /// The values of one row, as the protocol has them; `None` is NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -162,6 +150,17 @@ fn batches(db: &Database, ids: impl Iterator<Item = Uuid>) -> Answer {
     Ok(ids.map(row).collect())
 }
 
+/// Returns a page of the batches that `is` accepts.
+fn page(db: &Database, given: &Arguments, is: fn(&Batch) -> bool) -> Answer {
+    let (after, most): (Uuid, i64) = (given.get(1), given.get(2));
+    let found = db
+        .batches
+        .iter()
+        .filter(|(id, batch)| **id > after && is(batch));
+    let ids = found.map(|(id, _)| *id);
+    batches(db, ids.take(usize::try_from(most).expect("a count")))
+}
+
 const BATCH: &[u32] = &[UUID, BYTES, BYTES, I64, BYTES_LIST, BYTES_LIST];
 const ENTER: &[u32] = &[UUID, TEXT, TEXT, I64, TEXT, TEXT, UUIDS, I64S];
 
@@ -214,10 +213,16 @@ pub static STATEMENTS: &[Statement] = &[
         },
     },
     Statement {
-        sql: "SELECT claim_2($1, $2, $3, $4, $5)",
-        parameters: &[UUID, I64, I64, TEXTS, BOOLS],
+        sql: "SELECT claim_3($1, $2, $3, $4, $5, $6)",
+        parameters: &[UUID, I64, I64, TEXTS, BOOLS, I64S],
         columns: &[I64],
-        run: |db, given| one(&db.claim(given.owner(), given.guards())?, I64),
+        run: |db, given| {
+            let places: Vec<i64> = given.get(6);
+            one(
+                &db.claim_apart(given.owner(), given.guards(), &places)?,
+                I64,
+            )
+        },
     },
     Statement {
         sql: "SELECT replace_2($1, $2, $3, $4, $5, $6)",
@@ -372,13 +377,21 @@ pub static STATEMENTS: &[Statement] = &[
         },
     },
     Statement {
+        sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.ended IS NULL AND b.id > $1 ORDER BY b.id LIMIT $2",
+        parameters: &[UUID, I64],
+        columns: BATCH,
+        run: |db, given| page(db, given, |batch| batch.ended.is_none()),
+    },
+    Statement {
+        sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b ORDER BY b.id DESC LIMIT 1",
+        parameters: &[],
+        columns: BATCH,
+        run: |db, _| batches(db, db.batches.keys().next_back().copied().into_iter()),
+    },
+    Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.id > $1 ORDER BY b.id LIMIT $2",
         parameters: &[UUID, I64],
         columns: BATCH,
-        run: |db, given| {
-            let (after, most): (Uuid, i64) = (given.get(1), given.get(2));
-            let ids = db.batches.keys().copied().filter(|id| *id > after);
-            batches(db, ids.take(usize::try_from(most).expect("a count")))
-        },
+        run: |db, given| page(db, given, |_| true),
     },
 ];

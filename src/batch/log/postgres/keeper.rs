@@ -1,31 +1,34 @@
 //! The keeper of the guards: it claims and releases them in the database for the gateway that owns the log, and
 //! acknowledges them for the others.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::cause::Trouble;
+use super::claims::{ClaimColumns, ClaimGroup, Claimed};
+use super::contact::Contact;
 use super::fence::Fence;
 use super::guards::{ANY_TABLE, GuardRequests, Request};
 use super::link::Link;
 use crate::batch::fleet::{Fleet, Guard};
-use crate::batch::log::LogError;
 
 /// The number of claims that share one statement.
 const GROUP: usize = 256;
 /// The pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The interval at which a gateway looks whether others have acknowledged, if no notification tells it.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Claims for several batches. Claims nothing, and needs no ownership, if it is given no tables.
+const CLAIM: &str = "SELECT claim_3($1, $2, $3, $4, $5, $6)";
 const STATE: &str = "SELECT owner, ticket, released FROM log";
 const GUARDS_AFTER: &str = "SELECT key, names, ticket FROM guard WHERE ticket > $1";
 const KEYS: &str = "SELECT key FROM guard";
@@ -35,13 +38,6 @@ const STRAYS: &str = "DELETE FROM stray WHERE key = ANY ($1) RETURNING key";
 // No crash of the server can undo what an acknowledgement allows: it only has to be given again.
 const ACKNOWLEDGE: &str =
     "SELECT set_config('synchronous_commit', 'off', true), acknowledge_2($1, $2, $3)";
-
-/// A claim that others have yet to acknowledge.
-struct Claimed {
-    ticket: i64,
-    keys: Vec<String>,
-    done: oneshot::Sender<Result<Vec<String>, LogError>>,
-}
 
 /// The guards, as one gateway claims or acknowledges them while it takes part.
 pub(super) struct GuardKeeper<'a> {
@@ -55,6 +51,8 @@ pub(super) struct GuardKeeper<'a> {
     pub(super) changed: &'a Notify,
     /// Told once the guards are known.
     pub(super) known: &'a Notify,
+    /// Told whether the log was reached.
+    pub(super) contact: &'a Contact,
     /// The number of calls about guards so far.
     pub(super) tries: i64,
 }
@@ -67,6 +65,14 @@ struct Known {
     released: Option<i64>,
     /// The tickets that are being acknowledged.
     draining: HashSet<i64>,
+}
+
+/// Tries a connection for guards: whether it is answered, and whether the schema has what this program calls.
+pub(super) async fn try_out(link: &mut Link) -> Result<(), Trouble> {
+    let (none, zero) = (Uuid::nil(), 0_i64);
+    let (keys, names, places) = (Vec::<&str>::new(), Vec::<bool>::new(), Vec::<i64>::new());
+    let given: [&(dyn ToSql + Sync); 6] = [&none, &zero, &zero, &keys, &names, &places];
+    link.query(CLAIM, &given).await.map(drop)
 }
 
 impl GuardKeeper<'_> {
@@ -111,6 +117,7 @@ impl GuardKeeper<'_> {
             };
             match done.await {
                 Ok(owed) => {
+                    self.contact.made();
                     for (ticket, guards) in owed {
                         let fleet = Arc::clone(self.fleet);
                         drains.push(async move {
@@ -124,7 +131,8 @@ impl GuardKeeper<'_> {
                         });
                     }
                 }
-                Err(_) => {
+                Err(trouble) => {
+                    self.contact.failed(trouble.words);
                     // What was drained is drained again: the acknowledgement may be lost.
                     known.draining.clear();
                     sleep(PAUSE).await;
@@ -156,25 +164,22 @@ impl GuardKeeper<'_> {
             return Ok(());
         };
         let me = self.me;
-        let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+        let mut group = ClaimGroup::default();
         for request in requests {
             match request {
                 Request::Claim {
-                    guards: wanted,
+                    guards,
                     replaces: None,
                     done,
-                } => {
-                    waiting.push((wanted.iter().map(|guard| guard.key.clone()).collect(), done));
-                    guards.extend(wanted);
-                }
+                } => group.add(guards, done),
                 Request::Claim {
                     guards,
-                    replaces,
+                    replaces: Some(addresses),
                     done,
                 } => {
-                    let keys = guards.iter().map(|guard| guard.key.clone()).collect();
-                    let claimed = self.claim(&fence, &guards, replaces).await;
-                    settle(claims, &fence, claimed, vec![(keys, done)])?;
+                    let mut alone = ClaimGroup::default();
+                    alone.add(guards, done);
+                    self.claim(&fence, alone, Some(addresses), claims).await?;
                 }
                 Request::Release { keys, done } => {
                     self.tries += 1;
@@ -195,47 +200,53 @@ impl GuardKeeper<'_> {
                 }
             }
         }
-        if waiting.is_empty() {
+        if group.is_empty() {
             return Ok(());
         }
-        // A key that stands twice would be updated twice in one statement.
-        let mut by_key = BTreeMap::new();
-        for guard in guards {
-            *by_key.entry(guard.key).or_insert(false) |= guard.names;
-        }
-        let guards: Vec<Guard> = by_key
-            .into_iter()
-            .map(|(key, names)| Guard { key, names })
-            .collect();
-        let claimed = self.claim(&fence, &guards, None).await;
-        settle(claims, &fence, claimed, waiting)
+        self.claim(&fence, group, None, claims).await
     }
 
+    /// Makes claims with one statement. Adds them to `claims`, or answers that they were not made.
     async fn claim(
         &mut self,
         fence: &Fence,
-        guards: &[Guard],
+        group: ClaimGroup,
         replaces: Option<Vec<String>>,
-    ) -> Result<Option<i64>, Trouble> {
-        let keys: Vec<&str> = guards.iter().map(|guard| &*guard.key).collect();
-        let names: Vec<bool> = guards.iter().map(|guard| guard.names).collect();
+        claims: &mut Vec<Claimed>,
+    ) -> Result<(), Trouble> {
+        let ClaimColumns {
+            keys,
+            names,
+            places,
+        } = group.columns();
         self.tries += 1;
         let (me, number, tries) = (self.me, fence.number(), self.tries);
         let rows = match replaces {
             None => {
-                let sql = "SELECT claim_2($1, $2, $3, $4, $5)";
-                self.link
-                    .query(sql, &[&me, &number, &tries, &keys, &names])
-                    .await?
+                let given: [&(dyn ToSql + Sync); 6] =
+                    [&me, &number, &tries, &keys, &names, &places];
+                self.link.query(CLAIM, &given).await
             }
             Some(addresses) => {
                 let sql = "SELECT replace_2($1, $2, $3, $4, $5, $6)";
-                self.link
-                    .query(sql, &[&me, &number, &tries, &keys, &names, &addresses])
-                    .await?
+                let given: [&(dyn ToSql + Sync); 6] =
+                    [&me, &number, &tries, &keys, &names, &addresses];
+                self.link.query(sql, &given).await
             }
         };
-        Ok(rows.first().and_then(|row| row.get(0)))
+        match rows {
+            Ok(rows) => {
+                match rows.first().and_then(|row| row.get(0)) {
+                    Some(last) => claims.extend(group.claimed(last)),
+                    None => group.fail(|| fence.to_error()),
+                }
+                Ok(())
+            }
+            Err(trouble) => {
+                group.fail(|| fence.away(&trouble.words));
+                Err(trouble)
+            }
+        }
     }
 
     /// Answers the claims that every other gateway has acknowledged.
@@ -244,13 +255,15 @@ impl GuardKeeper<'_> {
         if claims.is_empty() {
             return Ok(());
         }
-        let tickets: Vec<i64> = claims.iter().map(|claim| claim.ticket).collect();
+        let tickets = claims.iter().flat_map(|claim| &claim.tickets);
+        let tickets: Vec<i64> = tickets.copied().collect();
         let rows = self.link.query(OWED, &[&tickets]).await?;
         let owed: HashSet<i64> = rows.iter().map(|row| row.get(0)).collect();
-        if claims.iter().all(|claim| owed.contains(&claim.ticket)) {
+        let waits = |claim: &Claimed| claim.tickets.iter().any(|ticket| owed.contains(ticket));
+        if claims.iter().all(waits) {
             return Ok(());
         }
-        let granted = claims.extract_if(.., |claim| !owed.contains(&claim.ticket));
+        let granted = claims.extract_if(.., |claim| !waits(claim));
         let granted: Vec<Claimed> = granted.collect();
         let keys = granted.iter().flat_map(|claim| &claim.keys);
         let keys = keys.map(String::as_str).chain([ANY_TABLE]);
@@ -331,37 +344,5 @@ impl GuardKeeper<'_> {
             drains.push((ticket, guards));
         }
         Ok(drains)
-    }
-}
-
-type Waiting = Vec<(Vec<String>, oneshot::Sender<Result<Vec<String>, LogError>>)>;
-
-/// Records claims that were made with one statement, or answers that they were not.
-fn settle(
-    claims: &mut Vec<Claimed>,
-    fence: &Fence,
-    claimed: Result<Option<i64>, Trouble>,
-    waiting: Waiting,
-) -> Result<(), Trouble> {
-    match claimed {
-        Ok(Some(ticket)) => {
-            let new = waiting
-                .into_iter()
-                .map(|(keys, done)| Claimed { ticket, keys, done });
-            claims.extend(new);
-            Ok(())
-        }
-        Ok(None) => {
-            for (_, done) in waiting {
-                let _ = done.send(Err(fence.to_error()));
-            }
-            Ok(())
-        }
-        Err(trouble) => {
-            for (_, done) in waiting {
-                let _ = done.send(Err(fence.away(&trouble.words)));
-            }
-            Err(trouble)
-        }
     }
 }

@@ -7,9 +7,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
+use super::contact::Contact;
 use super::fence::Fence;
 use super::guards::{self, GuardRequests};
-use super::keeper::GuardKeeper;
+use super::keeper::{self, GuardKeeper};
 use super::link::Link;
 use super::observer::{Observer, heartbeat_interval};
 use super::owner::{self, Instance, SeenInstance, Users};
@@ -40,14 +41,19 @@ pub(super) struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// Joins the gateways that share the log. Waits while the server does not answer.
+    /// Joins the gateways that share the log. Waits while the server does not answer, or not on the connection for `guards`:
+    /// every batch would wait for a gateway that has joined and acknowledges nothing.
     ///
     /// # Errors
     /// An operator has to change something: what, in words.
-    pub(super) async fn join(&mut self) -> Result<(), String> {
+    pub(super) async fn join(&mut self, guards: &mut Link) -> Result<(), String> {
         let (mut observer, mut is_told) = (Observer::default(), false);
         loop {
-            match owner::look(&mut self.link).await {
+            let looked = match keeper::try_out(guards).await {
+                Ok(()) => owner::look(&mut self.link).await,
+                Err(trouble) => Err(trouble),
+            };
+            match looked {
                 Ok(Err(wrong)) => return Err(wrong),
                 Err(trouble) if trouble.remedy().is_some() => return Err(trouble.explained()),
                 Err(_) => {}
@@ -85,7 +91,7 @@ impl Member<'_> {
         requests: &mut GuardRequests,
         deadline: Deadline,
     ) -> End {
-        let (changed, known) = (Notify::new(), Notify::new());
+        let (changed, known, contact) = (Notify::new(), Notify::new(), Contact::new());
         let keeper = GuardKeeper {
             link,
             heard,
@@ -95,6 +101,7 @@ impl Member<'_> {
             requests,
             changed: &changed,
             known: &known,
+            contact: &contact,
             tries: 0,
         };
         tokio::select! {
@@ -103,21 +110,26 @@ impl Member<'_> {
             () = end_with_lease(self.ownership, self.fleet, deadline, self.me.lease) => End::Fenced,
             end = async {
                 known.notified().await;
-                self.live(&changed).await
+                self.live(&changed, &contact).await
             } => end,
         }
     }
 
-    /// Shows that this gateway lives, observes the others, and takes the log when nobody has it.
-    async fn live(&mut self, changed: &Notify) -> End {
+    /// Shows that this gateway lives, observes the others, and takes the log when nobody has it. A gateway without `contact`
+    /// is as good as dead: batches would wait for its acknowledgements, or for it to begin them.
+    async fn live(&mut self, changed: &Notify, contact: &Contact) -> End {
         let mut observer = Observer::default();
-        let mut tick = interval(heartbeat_interval(self.me.lease));
+        let every = heartbeat_interval(self.me.lease);
+        let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 _ = tick.tick() => {}
                 () = changed.notified() => {}
+            }
+            if contact.is_lost_for(every + keeper::LOOK_EVERY) {
+                continue;
             }
             let asked = Instant::now();
             let routes = self.fleet.routes();

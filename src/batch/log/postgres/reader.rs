@@ -26,6 +26,8 @@ macro_rules! select {
 const FIND: &str = select!("WHERE b.id = $1");
 const FIND_BY_KEY: &str = select!("WHERE b.key = $1 ORDER BY b.id DESC LIMIT 1");
 const PAGE: &str = select!("WHERE b.id > $1 ORDER BY b.id LIMIT $2");
+const OPEN_PAGE: &str = select!("WHERE b.ended IS NULL AND b.id > $1 ORDER BY b.id LIMIT $2");
+const LAST: &str = select!("ORDER BY b.id DESC LIMIT 1");
 /// The number of batches in one page of a scan.
 pub(super) const PAGE_SIZE: usize = 256;
 /// The longest time that a read tries for, and the pause between two tries.
@@ -44,6 +46,10 @@ pub(super) enum Wanted {
     Key(String),
     /// The batches after this one.
     PageAfter(BatchId),
+    /// The batches after this one that have not ended.
+    OpenAfter(BatchId),
+    /// The batch that began last.
+    Last,
 }
 
 /// A batch that is not parsed yet.
@@ -68,14 +74,14 @@ pub(super) async fn read_all(mut link: Link, mut queue: mpsc::Receiver<Lookup>) 
 
 async fn read(link: &mut Link, what: &Wanted) -> Result<Vec<RawBatch>, String> {
     let until = Instant::now() + PATIENCE;
+    let page: &(dyn ToSql + Sync) = &(PAGE_SIZE as i64);
     loop {
         let rows = match what {
             Wanted::Id(id) => link.query(FIND, &[id]).await,
             Wanted::Key(key) => link.query(FIND_BY_KEY, &[key]).await,
-            Wanted::PageAfter(id) => {
-                let page: &(dyn ToSql + Sync) = &(PAGE_SIZE as i64);
-                link.query(PAGE, &[id, page]).await
-            }
+            Wanted::PageAfter(id) => link.query(PAGE, &[id, page]).await,
+            Wanted::OpenAfter(id) => link.query(OPEN_PAGE, &[id, page]).await,
+            Wanted::Last => link.query(LAST, &[]).await,
         };
         match rows {
             Ok(rows) => return Ok(rows.iter().map(RawBatch::of).collect()),

@@ -78,6 +78,8 @@ CREATE TABLE IF NOT EXISTS batch (
 ) WITH (fillfactor = 80);
 CREATE INDEX IF NOT EXISTS batch_key ON batch (key, id) WHERE key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS batch_ended ON batch (ended) WHERE ended IS NOT NULL;
+-- For a gateway that takes the log over.
+CREATE INDEX IF NOT EXISTS batch_open ON batch (id) WHERE ended IS NULL;
 
 -- `settled` is a line; `sent` is the fence under which a delete of the entry may have left.
 CREATE TABLE IF NOT EXISTS entry (
@@ -205,6 +207,31 @@ BEGIN
         ON CONFLICT (key) DO UPDATE SET ticket = t, names = known.names OR EXCLUDED.names;
     -- A statement of its own: it sees who has joined meanwhile.
     INSERT INTO owed (ticket, member) SELECT t, id FROM instance WHERE id <> me;
+    PERFORM pg_notify('nsgate', t::text);
+    RETURN t;
+END $$;
+
+-- Does the same for several claims at once, each with a ticket of its own, so that none waits for what is acknowledged for
+-- another: `places` says of each key to which claim it belongs, counted from 1. Returns the ticket of the last claim.
+CREATE OR REPLACE FUNCTION claim_3(
+    me uuid, my_fence bigint, my_try bigint, keys text[], with_names boolean[], places bigint[]
+)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    claims bigint := (SELECT coalesce(max(p), 0) FROM unnest(places) AS u (p));
+    t bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7361, 'log'::regclass::oid::integer);
+    UPDATE log SET ticket = ticket + claims WHERE owner = me AND fence = my_fence RETURNING ticket INTO t;
+    IF t IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM number_2(my_fence, my_try);
+    INSERT INTO guard AS known (key, ticket, names)
+        SELECT k, t - claims + p, n FROM unnest(keys, with_names, places) AS u (k, n, p)
+        ON CONFLICT (key) DO UPDATE SET ticket = EXCLUDED.ticket, names = known.names OR EXCLUDED.names;
+    INSERT INTO owed (ticket, member)
+        SELECT own, id FROM generate_series(t - claims + 1, t) AS own, instance WHERE id <> me;
     PERFORM pg_notify('nsgate', t::text);
     RETURN t;
 END $$;

@@ -139,7 +139,8 @@ impl Shared {
         let on_failure = on_failure.unwrap_or_else(PoisonError::into_inner).take();
         let on_failure = on_failure.unwrap_or_else(|| Box::new(|_| {}));
         let fence = Arc::new(Fence::new(&self.address, me, number, on_failure));
-        let link = || Link::new(Arc::clone(connector), Arc::clone(&self.outage));
+        let lease = self.fleet.lease().length();
+        let link = || Link::new(Arc::clone(connector), Arc::clone(&self.outage)).within(lease);
         let (mut senders, mut writers) = (Vec::new(), Vec::new());
         for number in 0..WRITERS {
             let (sender, queue) = mpsc::channel(QUEUE);
@@ -279,7 +280,11 @@ impl Thread {
                     ownership: &shared.ownership,
                     owned: &owned,
                 };
-                let joined = member.join().await;
+                let heard = Arc::new(Notify::new());
+                let outage = Arc::clone(&shared.outage);
+                let link = Link::listening(Arc::clone(&connector), outage, Arc::clone(&heard));
+                let mut link = link.within(self.config.lease);
+                let joined = member.join(&mut link).await;
                 if let Some(ready) = ready.take() {
                     let is_ended = joined.is_err();
                     let joined = joined
@@ -302,10 +307,7 @@ impl Thread {
                     continue;
                 }
                 told = None;
-                let heard = Arc::new(Notify::new());
                 let deadline = connector.deadline();
-                let (connector, outage) = (Arc::clone(&connector), Arc::clone(&shared.outage));
-                let link = Link::listening(connector, outage, Arc::clone(&heard));
                 let requests = &mut self.requests;
                 match member.take_part(link, heard, requests, deadline).await {
                     End::Expired => fleet.was_expired(),

@@ -1,0 +1,45 @@
+//! The lookups of batches in the log, one at a time or page by page.
+
+use tokio::sync::oneshot;
+
+use super::PostgresLog;
+use super::reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
+use crate::batch::log::{BatchId, LogError, Record};
+
+impl PostgresLog {
+    /// Asks the reader.
+    async fn look_up(&self, what: Wanted) -> Result<Vec<RawBatch>, LogError> {
+        let lookups = self.open_queues()?.lookups;
+        let (done, found) = oneshot::channel();
+        let sent = lookups.send(Lookup { what, done }).await;
+        sent.map_err(|_| self.to_error())?;
+        let found = found.await.map_err(|_| self.to_error())?;
+        found.map_err(|cause| self.away(cause))
+    }
+
+    /// Calls `each` with the batches of all pages. Returns the last one's id.
+    pub(super) async fn pages(
+        &self,
+        after: impl Fn(BatchId) -> Wanted,
+        each: &mut (dyn FnMut(Record) + Send),
+    ) -> Result<BatchId, LogError> {
+        let mut read = BatchId::nil();
+        loop {
+            let page = self.look_up(after(read)).await?;
+            let is_last = page.len() < PAGE_SIZE;
+            for batch in page {
+                read = batch.id();
+                each(batch.record().map_err(|cause| self.unreadable(cause))?);
+            }
+            if is_last {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Returns the batch, or the last of several.
+    pub(super) async fn look_up_one(&self, what: Wanted) -> Result<Option<Record>, LogError> {
+        let found = self.look_up(what).await?.pop().map(RawBatch::record);
+        found.transpose().map_err(|cause| self.unreadable(cause))
+    }
+}
