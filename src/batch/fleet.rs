@@ -44,7 +44,7 @@ pub use passage::{Passage, StreamPassage, Subject};
 use twins::Twins;
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
-const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
+pub(crate) const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
 
 /// The part of this gateway in the use of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,6 +344,11 @@ impl Fleet {
     /// Returns true if this gateway owns the log, and may serve for the others.
     pub fn serves_as_owner(&self) -> bool {
         *self.now() == Role::Owner && (self.serves_without_log || self.lease.is_valid())
+    }
+
+    /// True while this gateway knows which tables batches are on.
+    pub(crate) fn knows_of_batches(&self) -> bool {
+        self.lease.is_valid()
     }
 
     /// Returns when this gateway may send requests of batches: at once while its lease lasts. Never returns if another

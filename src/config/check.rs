@@ -89,13 +89,14 @@ fn slot_cooldown(config: &Config, reader: &mut Reader<'_>) {
     if batch.slot_cooldown < SHORTEST && reader.has("batch.slot_cooldown") {
         reader.problem_at("batch.slot_cooldown", "is too short for several gateways: a delete of a gateway that has died may still arrive; write 10s or more");
     }
-    if batch.lease + Duration::from_secs(2) > batch.lock_timeout {
+    // A silent gateway is dead after 1.2 leases, which takes up to half a second to be seen.
+    if batch.lease * 6 / 5 + Duration::from_secs(1) > batch.lock_timeout {
         let key = if reader.has("batch.lease") {
             "batch.lease"
         } else {
             "batch.gateways"
         };
-        reader.problem_at(key, "is too near `batch.lock_timeout`: batches wait for a silent gateway until its lease is over; write at least 2 s less than `batch.lock_timeout`");
+        reader.problem_at(key, "is too near `batch.lock_timeout`: batches wait for a silent gateway for 1.2 leases; make `batch.lock_timeout` longer than that by 1 s or more");
     }
     if let Some(advertised) = &gateways.advertise
         && !advertised

@@ -299,6 +299,7 @@ fn spelled(answer: &Result<Vec<Row>, tokio_postgres::Error>) -> Result<Vec<Strin
         Type::BYTEA_ARRAY => format!("{:?}", row.get::<_, Option<Vec<Vec<u8>>>>(place)),
         Type::INT4 => format!("{:?}", row.get::<_, Option<i32>>(place)),
         Type::INT8 => format!("{:?}", row.get::<_, Option<i64>>(place)),
+        Type::INT8_ARRAY => format!("{:?}", row.get::<_, Option<Vec<i64>>>(place)),
         Type::TEXT => format!("{:?}", row.get::<_, Option<String>>(place)),
         Type::UUID => format!("{:?}", row.get::<_, Option<Uuid>>(place)),
         Type::UUID_ARRAY => {

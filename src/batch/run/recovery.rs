@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use crate::batch::api::outcomes::{Outcome, Outcomes};
 use crate::batch::identities::Finder;
 use crate::batch::locks::Hold;
@@ -16,6 +18,9 @@ use crate::batch::run::{BatchRun, Coordinator, STRAYS};
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::TableBranch;
 use stranded::StrandedBatch;
+
+/// The pause before a log is read again whose server did not answer.
+const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
 /// its own.
@@ -30,14 +35,20 @@ pub async fn recover(
     outcomes: &Arc<Outcomes>,
     finder: &Finder<'_>,
 ) -> Result<usize, LogError> {
-    let mut past = UnfinishedBatches::default();
-    let mut last = None;
-    let mut sort = |mut record: Record| {
-        last = Some(record.id);
-        finder.name(&mut record.intent);
-        past.add(record);
+    let (past, last) = loop {
+        let (mut past, mut last) = (UnfinishedBatches::default(), None);
+        let mut sort = |mut record: Record| {
+            last = Some(record.id);
+            finder.name(&mut record.intent);
+            past.add(record);
+        };
+        match coordinator.log.scan_needed(&mut sort).await {
+            Ok(()) => break (past, last),
+            // The log reports it. Another gateway could not read it, either.
+            Err(LogError::Away { .. }) => sleep(READ_AGAIN).await,
+            Err(error) => return Err(error),
+        }
     };
-    coordinator.log.scan_needed(&mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
     }

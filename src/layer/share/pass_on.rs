@@ -15,7 +15,7 @@ use super::client::{PeerClient, Unanswered};
 use super::doubt::{Doubt, IDEMPOTENCY_KEY};
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
-use crate::batch::fleet::{Owner, Role};
+use crate::batch::fleet::{Owner, Role, UNKNOWING};
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::unread;
@@ -112,6 +112,9 @@ where
         );
         if !may_repeat || Instant::now() > until {
             sharing.fleet.passed_on(false);
+            if !sharing.fleet.knows_of_batches() {
+                return Err(doubt.refusal(UNKNOWING));
+            }
             let name = owner.name;
             return Err(doubt.refusal(&format!(
                 "gateway `{name}`, which has the batch log, {refusal}"

@@ -61,7 +61,7 @@ async fn an_owner_that_does_not_answer_is_a_finding_with_its_name() {
         return;
     };
     // It stays the owner while it is silent.
-    let world = world_with(&server, &server.socket(), LEASE * 8, 1).await;
+    let world = world_with(&server, &server.socket(), LEASE * 7, 1).await;
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
     let listed = world.admin().get("/gateways").await.ok().json();
     let gateways = listed["gateways"].as_array().unwrap();

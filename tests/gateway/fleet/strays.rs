@@ -112,7 +112,7 @@ async fn a_change_of_a_gateway_that_ends_before_its_answer_is_not_taken_for_a_ba
         let Some(server) = Postgres::start() else {
             return;
         };
-        let setup = setup(&server, &server.socket(), LEASE * 8, SETTINGS);
+        let setup = setup(&server, &server.socket(), LEASE * 7, SETTINGS);
         let world = joined(setup.listen("drain_timeout: 1s"), 2).await;
         change.begin(&world, world.client_at(0)).await;
         world.signal_at(0, "TERM");
@@ -122,7 +122,7 @@ async fn a_change_of_a_gateway_that_ends_before_its_answer_is_not_taken_for_a_ba
         .await;
         let begun = Instant::now();
         let status = meet(&world).await;
-        assert!(begun.elapsed() < LEASE * 8, "the batch waits for no lease");
+        assert!(begun.elapsed() < LEASE * 7, "the batch waits for no lease");
         assert_not_taken(&world, status, &format!("{change:?}")).await;
     }
 }
@@ -133,7 +133,7 @@ async fn a_gateway_that_ends_without_a_change_under_way_leaves_no_doubt() {
     let Some(server) = Postgres::start() else {
         return;
     };
-    let setup = setup(&server, &server.socket(), LEASE * 8, SETTINGS);
+    let setup = setup(&server, &server.socket(), LEASE * 7, SETTINGS);
     let world = joined(setup, 2).await;
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1]);
     world.signal_at(0, "TERM");

@@ -228,7 +228,7 @@ async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
     let Some(server) = Postgres::start() else {
         return;
     };
-    let world = world_with(&server, &server.socket(), LEASE * 8, 1).await;
+    let world = world_with(&server, &server.socket(), LEASE * 7, 1).await;
     server.crash();
     let batch = pair(&world, 2);
     let sent = [world.client(), world.client_at(0)].map(|client| {

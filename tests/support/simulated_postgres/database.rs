@@ -59,6 +59,12 @@ pub struct Entry {
 }
 
 impl Database {
+    /// The heartbeats of the gateways, in the order of their ids.
+    pub(super) fn beats(&self) -> (Vec<Uuid>, Vec<i64>) {
+        let beats = self.instances.iter().map(|one| (one.id, one.beat));
+        beats.collect::<BTreeMap<_, _>>().into_iter().unzip()
+    }
+
     pub(super) fn instance(&mut self, id: Uuid) -> Option<&mut Instance> {
         self.instances.iter_mut().find(|one| one.id == id)
     }

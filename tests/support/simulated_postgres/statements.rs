@@ -271,14 +271,17 @@ pub static STATEMENTS: &[Statement] = &[
         },
     },
     Statement {
-        sql: "SELECT owner, ticket, released FROM log",
+        sql: "SELECT owner, ticket, released, ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log",
         parameters: &[],
-        columns: &[UUID, I64, I64],
+        columns: &[UUID, I64, I64, UUIDS, I64S],
         run: |db, _| {
+            let (ids, beats) = db.beats();
             Ok(vec![vec![
                 cell(&db.owner, UUID),
                 cell(&db.ticket, I64),
                 cell(&db.released, I64),
+                cell(&ids, UUIDS),
+                cell(&beats, I64S),
             ]])
         },
     },

@@ -1,10 +1,12 @@
 //! The keeper of the guards: it claims and releases them in the database for the gateway that owns the log, and
 //! acknowledges them for the others.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::Notify;
@@ -18,6 +20,7 @@ use super::contact::Contact;
 use super::fence::Fence;
 use super::guards::{ANY_TABLE, GuardRequests, Request};
 use super::link::Link;
+use super::observer::Observer;
 use crate::batch::fleet::{Fleet, Guard};
 
 /// The number of claims that share one statement.
@@ -29,7 +32,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Claims for several batches. Claims nothing, and needs no ownership, if it is given no tables.
 const CLAIM: &str = "SELECT claim_3($1, $2, $3, $4, $5, $6)";
-const STATE: &str = "SELECT owner, ticket, released FROM log";
+const STATE: &str = "SELECT owner, ticket, released,
+    ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log";
 const GUARDS_AFTER: &str = "SELECT key, names, ticket FROM guard WHERE ticket > $1";
 const KEYS: &str = "SELECT key FROM guard";
 const OWED_BY: &str = "SELECT ticket FROM owed WHERE member = $1";
@@ -47,10 +51,12 @@ pub(super) struct GuardKeeper<'a> {
     pub(super) fleet: &'a Arc<Fleet>,
     pub(super) ownership: &'a OnceLock<Arc<Fence>>,
     pub(super) requests: &'a mut GuardRequests,
-    /// Told when the owner of the log is another one.
+    /// Told when the owner of the log is another one, or when a gateway is dead.
     pub(super) changed: &'a Notify,
     /// Told once the guards are known.
     pub(super) known: &'a Notify,
+    /// Told of the heartbeats of the others, more often than they come.
+    pub(super) observer: &'a RefCell<Observer>,
     /// Told whether the log was reached.
     pub(super) contact: &'a Contact,
     /// The number of calls about guards so far.
@@ -121,13 +127,12 @@ impl GuardKeeper<'_> {
                     for (ticket, guards) in owed {
                         let fleet = Arc::clone(self.fleet);
                         drains.push(async move {
-                            let mut strays = Vec::new();
-                            for guard in guards {
-                                if fleet.drain(&guard).await {
-                                    strays.push(guard.key);
-                                }
-                            }
-                            (ticket, strays)
+                            // All at once: what is served of one table must not delay the others.
+                            let drains = guards.iter().map(|guard| fleet.drain(guard));
+                            let drained = join_all(drains).await;
+                            let strays = guards.into_iter().zip(drained);
+                            let strays = strays.filter(|(_, may_land)| *may_land);
+                            (ticket, strays.map(|(guard, _)| guard.key).collect())
                         });
                     }
                 }
@@ -290,7 +295,9 @@ impl GuardKeeper<'_> {
         };
         let (owner, ticket, released): (Option<Uuid>, i64, i64) =
             (row.get(0), row.get(1), row.get(2));
-        if known.owner != Some(owner) {
+        let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(3), row.get(4));
+        let is_one_dead = self.observer.borrow_mut().beats(ids.into_iter().zip(beats));
+        if known.owner != Some(owner) || is_one_dead {
             known.owner = Some(owner);
             self.changed.notify_one();
         }

@@ -1,5 +1,6 @@
 //! The life of a gateway that shares the log: it joins, sends heartbeats, and takes the log over when nobody has it.
 
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -92,6 +93,8 @@ impl Member<'_> {
         deadline: Deadline,
     ) -> End {
         let (changed, known, contact) = (Notify::new(), Notify::new(), Contact::new());
+        let observer = RefCell::default();
+        let learned = Arc::clone(&heard);
         let keeper = GuardKeeper {
             link,
             heard,
@@ -101,6 +104,7 @@ impl Member<'_> {
             requests,
             changed: &changed,
             known: &known,
+            observer: &observer,
             contact: &contact,
             tries: 0,
         };
@@ -110,15 +114,21 @@ impl Member<'_> {
             () = end_with_lease(self.ownership, self.fleet, deadline, self.me.lease) => End::Fenced,
             end = async {
                 known.notified().await;
-                self.live(&changed, &contact).await
+                self.live(&changed, &contact, &observer, &learned).await
             } => end,
         }
     }
 
     /// Shows that this gateway lives, observes the others, and takes the log when nobody has it. A gateway without `contact`
     /// is as good as dead: batches would wait for its acknowledgements, or for it to begin them.
-    async fn live(&mut self, changed: &Notify, contact: &Contact) -> End {
-        let mut observer = Observer::default();
+    /// `learned` is told when another gateway is gone.
+    async fn live(
+        &mut self,
+        changed: &Notify,
+        contact: &Contact,
+        observer: &RefCell<Observer>,
+        learned: &Notify,
+    ) -> End {
         let every = heartbeat_interval(self.me.lease);
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -143,14 +153,16 @@ impl Member<'_> {
             let Ok(Ok(users)) = owner::look(&mut self.link).await else {
                 continue;
             };
-            let dead = observer.dead(&users, self.me.id);
-            self.fleet
-                .saw(observer.members(&users, self.me.id, &routes));
+            let dead = observer.borrow_mut().dead(&users, self.me.id);
+            let members = observer.borrow().members(&users, self.me.id, &routes);
+            self.fleet.saw(members);
             if let Some(fence) = self.ownership.get() {
                 if users.owner != Some(self.me.id) {
                     return self.is_out().await;
                 }
-                self.expire(fence, &dead).await;
+                if self.expire(fence, &dead).await {
+                    learned.notify_one();
+                }
             } else {
                 self.follow(&users, &dead).await;
             }
@@ -173,24 +185,21 @@ impl Member<'_> {
         }
     }
 
-    /// Removes gateways that are dead, so that batches do not wait for them.
-    async fn expire(&mut self, fence: &Fence, dead: &[SeenInstance]) {
-        if dead.is_empty() {
-            return;
-        }
-        if guards::leave_strays(&mut self.link).await.is_err() {
-            return;
+    /// Removes gateways that are dead, so that batches do not wait for them. Returns true if it has removed any.
+    async fn expire(&mut self, fence: &Fence, dead: &[SeenInstance]) -> bool {
+        if dead.is_empty() || guards::leave_strays(&mut self.link).await.is_err() {
+            return false;
         }
         let gone = owner::expire(&mut self.link, self.me.id, fence.number(), dead).await;
-        if let Ok(Some(names)) = gone {
-            self.fleet.expired(names.len());
-            for name in names {
-                tracing::warn!(
-                    gateway = name,
-                    "a gateway is dead or cut off; batches go on without it"
-                );
-            }
+        let names = gone.ok().flatten().unwrap_or_default();
+        self.fleet.expired(names.len());
+        for name in &names {
+            tracing::warn!(
+                gateway = name,
+                "a gateway is dead or cut off; batches go on without it"
+            );
         }
+        !names.is_empty()
     }
 
     /// Follows the owner of the log, or becomes it.

@@ -12,43 +12,70 @@ use uuid::Uuid;
 use super::owner::{SeenInstance, Users};
 use crate::batch::fleet::Member;
 
-/// The heartbeats of other gateways, and for how long each has been seen to stand still.
+/// The heartbeats of other gateways.
 #[derive(Default)]
 pub(super) struct Observer {
-    beats: HashMap<Uuid, (i64, Duration)>,
+    seen: HashMap<Uuid, Seen>,
     /// The time of the last look.
     looked: Option<Instant>,
 }
 
+/// A gateway: its heartbeat, and for how long that has been seen to stand still.
+struct Seen {
+    beat: i64,
+    silent: Duration,
+    lease: Duration,
+}
+
+impl Seen {
+    fn is_dead(&self) -> bool {
+        self.silent > self.lease + heartbeat_interval(self.lease)
+    }
+}
+
 impl Observer {
-    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases. A time in which this
-    /// one could not look does not count: the others could not show a heartbeat then, either.
+    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases.
     pub(super) fn dead(&mut self, users: &Users, me: Uuid) -> Vec<SeenInstance> {
         self.dead_at(users, me, Instant::now())
     }
 
     fn dead_at(&mut self, users: &Users, me: Uuid, now: Instant) -> Vec<SeenInstance> {
-        let since = now.duration_since(self.looked.replace(now).unwrap_or(now));
         let is_there = |id: &Uuid| users.instances.iter().any(|one| one.id == *id);
-        self.beats.retain(|id, _| is_there(id));
-        let others = users.instances.iter().filter(|one| one.id != me);
-        let mut dead = Vec::new();
-        for one in others {
-            let interval = heartbeat_interval(one.lease);
-            let (beat, silent) = self
-                .beats
-                .entry(one.id)
-                .or_insert((one.beat, Duration::ZERO));
-            if *beat != one.beat {
-                (*beat, *silent) = (one.beat, Duration::ZERO);
+        self.seen.retain(|id, _| is_there(id));
+        let others = || users.instances.iter().filter(|one| one.id != me);
+        for one in others() {
+            self.seen.entry(one.id).or_insert(Seen {
+                beat: one.beat,
+                silent: Duration::ZERO,
+                lease: one.lease,
+            });
+        }
+        self.beats_at(others().map(|one| (one.id, one.beat)), now);
+        let is_dead = |one: &&SeenInstance| self.seen.get(&one.id).is_some_and(Seen::is_dead);
+        others().filter(is_dead).cloned().collect()
+    }
+
+    /// Notes heartbeats between two looks at everything. Returns true if a gateway is dead now.
+    pub(super) fn beats(&mut self, beats: impl Iterator<Item = (Uuid, i64)>) -> bool {
+        self.beats_at(beats, Instant::now())
+    }
+
+    /// A time in which this one could not look does not count: the others could not show a heartbeat then, either.
+    fn beats_at(&mut self, beats: impl Iterator<Item = (Uuid, i64)>, now: Instant) -> bool {
+        let since = now.duration_since(self.looked.replace(now).unwrap_or(now));
+        let mut is_one_dead = false;
+        for (id, beat) in beats {
+            let Some(seen) = self.seen.get_mut(&id) else {
+                continue;
+            };
+            if seen.beat != beat {
+                (seen.beat, seen.silent) = (beat, Duration::ZERO);
                 continue;
             }
-            *silent += since.min(interval.saturating_mul(2));
-            if *silent > one.lease + interval {
-                dead.push(one.clone());
-            }
+            seen.silent += since.min(heartbeat_interval(seen.lease).saturating_mul(2));
+            is_one_dead |= seen.is_dead();
         }
-        dead
+        is_one_dead
     }
 
     /// Returns the gateways for operators.
@@ -61,10 +88,7 @@ impl Observer {
             is_owner: users.owner == Some(one.id),
             is_this: one.id == me,
             routes_differ: one.id != me && differ(one.routes.as_deref(), routes),
-            silent_millis: self
-                .beats
-                .get(&one.id)
-                .map_or(0, |(_, silent)| millis(*silent)),
+            silent_millis: self.seen.get(&one.id).map_or(0, |seen| millis(seen.silent)),
             lease_millis: millis(one.lease),
         });
         let mut members: Vec<Member> = members.collect();
@@ -121,6 +145,25 @@ mod tests {
         now += heartbeat_interval(LEASE);
         assert_eq!(observer.dead_at(&users(7), me, now).len(), 1);
         assert!(observer.dead_at(&users(8), me, now).is_empty());
+    }
+
+    #[test]
+    fn looks_at_heartbeats_alone_find_a_dead_gateway_in_between() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let (one, start) = (Uuid::from_u128(1), Instant::now());
+        let beats = |observer: &mut Observer, beat, at| {
+            observer.beats_at([(one, beat), (me, 9)].into_iter(), start + at)
+        };
+        let looks = Duration::from_millis(250);
+        assert!(!beats(&mut observer, 7, LEASE * 9), "it is not known yet");
+        assert!(
+            observer
+                .dead_at(&users(7), me, start + LEASE * 9)
+                .is_empty()
+        );
+        let silent = (1..100).find(|look| beats(&mut observer, 7, LEASE * 9 + looks * *look));
+        assert_eq!(silent, Some(25), "a look after 1.2 leases");
+        assert!(!beats(&mut observer, 8, LEASE * 12));
     }
 
     #[test]
