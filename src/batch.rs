@@ -169,12 +169,10 @@ impl Batches {
 
     /// Takes over the backends of a new configuration. Running batches keep the backends that they began with; a batch
     /// that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
-    /// that are `new` under an old name.
+    /// that are gone, or `new` under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
-        for backend in backends.iter().filter(|backend| new(backend)) {
-            self.without_rename.remove(backend.name());
-            self.coordinator.atomic.remove(backend.name());
-        }
+        let names = self.coordinator.retain_backends(backends, new);
+        self.without_rename.retain(|name| names.contains(name));
         self.identities.are(backends);
         self.coordinator.backends.send_replace(backends.to_vec());
     }

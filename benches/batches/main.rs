@@ -19,6 +19,7 @@ mod memory;
 mod postgres;
 #[path = "../../tests/support/proc_status.rs"]
 mod proc_status;
+#[allow(dead_code, reason = "the other benches use more of it")]
 mod processor;
 mod program;
 mod rate;

@@ -17,8 +17,17 @@ pub fn of_process(id: u32) -> Duration {
     tasks.map(|task| used(&task)).sum()
 }
 
+/// Returns the time for which the main thread of a process was ready to run, and had no processor.
+pub fn waited_by_main_thread(id: u32) -> Duration {
+    field(Path::new(&format!("/proc/{id}/task/{id}/schedstat")), 1)
+}
+
 fn used(schedstat: &Path) -> Duration {
+    field(schedstat, 0)
+}
+
+fn field(schedstat: &Path, at: usize) -> Duration {
     let text = std::fs::read_to_string(schedstat).unwrap();
-    let nanos = text.split_whitespace().next().unwrap();
+    let nanos = text.split_whitespace().nth(at).unwrap();
     Duration::from_nanos(nanos.parse().unwrap())
 }

@@ -104,6 +104,11 @@ impl Program {
         processor::of_process(self.gateway.id())
     }
 
+    /// Returns the time for which its worker was ready to run, and had no processor.
+    pub fn waited(&self) -> Duration {
+        processor::waited_by_main_thread(self.gateway.id())
+    }
+
     /// Returns its processor time in seconds with that of threads that have ended, to ten milliseconds.
     pub fn seconds(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.gateway.id())).unwrap();

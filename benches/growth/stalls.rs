@@ -1,6 +1,11 @@
 //! The stalls of workers during a measurement, as the gateway itself measures them.
+//!
+//! A timer is late while its worker does something else, and while the worker has no processor. Only the first is the
+//! gateway's. The metric cannot tell the two apart, so the time without a processor is shown beside it: it is the kernel's
+//! sum over the whole measurement, of which clients and catalogs of this bench, which run beside the worker, are a part.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::connection::{Connection, Message};
 use crate::program::Program;
@@ -16,6 +21,7 @@ const PER_MILLE: f64 = 0.999;
 pub struct Stalls {
     what: &'static str,
     looks: BTreeMap<u64, u64>,
+    without_processor: Duration,
 }
 
 impl Stalls {
@@ -23,11 +29,13 @@ impl Stalls {
         Self {
             what,
             looks: BTreeMap::new(),
+            without_processor: Duration::ZERO,
         }
     }
 
     /// Adds those of a program since its start.
     pub async fn add(&mut self, program: &Program) {
+        self.without_processor += program.waited();
         let mut scraper = Connection::open(program.admin).await.unwrap();
         let page = Message::get("/metrics".to_owned(), "");
         let page = scraper.send(page).await.unwrap().1;
@@ -71,10 +79,11 @@ impl Stalls {
             what: &format!("{}: longest stall of a worker, p99.9", self.what),
             sizes: format!("{} looks", with_commas(all as usize)),
             figures: format!(
-                "≤ {} ms (longest ≤ {} ms, {} above {BOUND} ms)",
+                "≤ {} ms (longest ≤ {} ms, {} above {BOUND} ms; {} ms without a processor)",
                 milliseconds(tail),
                 milliseconds(longest),
-                over(BOUND)
+                over(BOUND),
+                self.without_processor.as_millis()
             ),
             exponent: String::new(),
             bound: format!("≤ {BOUND} ms"),

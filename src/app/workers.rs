@@ -17,6 +17,9 @@ use crate::util::worker;
 const END_WITHIN: Duration = Duration::from_secs(1);
 /// The time between two looks at whether a worker is late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The most turns of tasks between two looks at sockets and timers. tokio's own number, 61, would let a timer wait for
+/// 30 ms while long bodies pass, because a turn moves up to 1 MiB (see [`crate::util::budget`]).
+const TURNS: u32 = 16;
 
 /// The worker threads. The first is the thread that made them, as long as it is in [`Workers::block_on`].
 pub(super) struct Workers {
@@ -104,6 +107,7 @@ pub(super) fn watch_stalls(workers: &[Handle], metrics: &Metrics) {
 pub(super) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .thread_name("blocking")
+        .event_interval(TURNS)
         .enable_all()
         .build()
 }

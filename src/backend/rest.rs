@@ -131,7 +131,7 @@ impl Rest {
     }
 
     /// Checks one address. Any answer below 500 counts as healthy.
-    async fn check_one(&self, endpoint: &Endpoint) {
+    async fn check_one(&self, endpoint: &Arc<Endpoint>) {
         endpoint.pool.reap();
         let mut request = Request::new(Body::empty());
         let mut extensions = Extensions::new();
@@ -139,24 +139,36 @@ impl Rest {
         self.prepare(&mut request, &extensions);
         let answers = endpoint.load.answers();
         let now = Instant::now();
-        let terms = AttemptTerms {
+        let mut terms = AttemptTerms {
             added: InjectedHeaders::default().at(&endpoint.pool.host),
             now,
             deadline: now + self.health.timeout,
-            retains_request: false,
+            retains_request: true,
             fresh_connection: false,
         };
         let mut path = Some(self.health_path.clone());
-        let outcome = match endpoint.pool.address(&mut request, &mut path) {
-            Ok(()) => attempt(&endpoint.pool, &mut request, terms).await,
-            Err(error) => return endpoint.note_health(Err(error.to_string()), false),
-        };
+        if let Err(error) = endpoint.pool.address(&mut request, &mut path) {
+            return endpoint.note_health(Err(error.to_string()), false);
+        }
+        let mut outcome = attempt(&endpoint.pool, &mut request, terms).await;
+        if matches!(outcome, AttemptOutcome::Lost { pooled: true, .. }) {
+            // The catalog may have closed an idle connection at this very moment.
+            terms.fresh_connection = true;
+            outcome = attempt(&endpoint.pool, &mut request, terms).await;
+        }
         let silent = matches!(outcome, AttemptOutcome::TimedOut { .. });
         let found = match outcome {
-            AttemptOutcome::Answered(response) if response.status().is_server_error() => {
-                Err(format!("answered {}", response.status()))
+            AttemptOutcome::Answered(response) => {
+                let status = response.status();
+                // If the answer is whole, its connection goes back to the pool.
+                let home = Arc::clone(endpoint);
+                drop(response.into_body().into_body(home, Instant::now()));
+                if status.is_server_error() {
+                    Err(format!("answered {status}"))
+                } else {
+                    Ok(())
+                }
             }
-            AttemptOutcome::Answered(..) => Ok(()),
             AttemptOutcome::Unsent(cause) | AttemptOutcome::Refused(cause) => {
                 Err(Failure::NotSent(cause).to_string())
             }

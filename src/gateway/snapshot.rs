@@ -37,6 +37,9 @@ const ROUNDS: usize = 5;
 const AT_ONCE: usize = 256;
 /// The largest number of reads of one snapshot at a time from one catalog.
 const AT_ONE_CATALOG: usize = 32;
+/// The largest number of long answers that one snapshot holds at a time. A catalog that ignores `limit` may list 64 MiB
+/// for each table.
+const LONG_AT_ONCE: usize = 4;
 /// The largest size of all versions of one snapshot, as the catalogs describe them, in bytes.
 const ANSWER_BYTES: usize = 64 << 20;
 
@@ -173,7 +176,7 @@ impl SnapshotReads<'_> {
     /// Reads every table once, within `patience`.
     async fn round(&self, patience: Duration) -> Result<Vec<ListedVersion>, Error> {
         let deadline = Instant::now() + patience;
-        let all = Semaphore::new(AT_ONCE);
+        let (all, long) = (Semaphore::new(AT_ONCE), Semaphore::new(LONG_AT_ONCE));
         let mut catalogs = BTreeMap::new();
         for table in &self.tables {
             let places = || Semaphore::new(AT_ONE_CATALOG);
@@ -186,7 +189,7 @@ impl SnapshotReads<'_> {
                 let _catalog = catalogs[table.backend.name()].acquire().await;
                 let _place = all.acquire().await;
                 // Boxed, because most reads of a large snapshot only wait.
-                Box::pin(self.read(table, deadline)).await
+                Box::pin(self.read(table, &long, deadline)).await
             };
             let read = timeout_at(deadline, read).await;
             let late = |_| Err(Failure::TimedOut.into_error(table.backend.name()));
@@ -211,8 +214,14 @@ impl SnapshotReads<'_> {
         Ok(versions.into_iter().flatten().collect())
     }
 
-    /// Returns the latest visible version of a table, as `version/list` shows it.
-    async fn read(&self, table: &LocatedTable, deadline: Instant) -> Result<ListedVersion, Error> {
+    /// Returns the latest visible version of a table, as `version/list` shows it. `long` has the places of answers that
+    /// did not come whole.
+    async fn read(
+        &self,
+        table: &LocatedTable,
+        long: &Semaphore,
+        deadline: Instant,
+    ) -> Result<ListedVersion, Error> {
         let LocatedTable {
             asked,
             backend,
@@ -240,6 +249,12 @@ impl SnapshotReads<'_> {
         let (head, body) = forward::list_versions(self.shared, backend, names, request)
             .await?
             .into_parts();
+        // Until the answer is dropped.
+        let _place = if body.is_whole() {
+            None
+        } else {
+            long.acquire().await.ok()
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         let body = read_answer(body, left).await;
         let answer = InternalAnswer {

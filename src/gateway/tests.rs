@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 mod hidden;
+mod long_snapshot;
 
 use http::{Method, StatusCode};
 use http_body::Body as _;

@@ -10,7 +10,6 @@ use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -18,6 +17,7 @@ use crate::config::ServerTls;
 use crate::error::BoxError;
 use crate::metrics::TlsFailure;
 use crate::pem::{self, Validity};
+use crate::util::budget::BudgetedStream;
 
 /// The first byte of a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -73,12 +73,12 @@ pub fn server_config(tls: &ServerTls) -> Result<Arc<ServerConfig>, BoxError> {
 ///
 /// # Errors
 /// The handshake failed; the client was told why, as far as possible.
-pub async fn accept(
+pub(in crate::server) async fn accept(
     config: Arc<ServerConfig>,
-    stream: TcpStream,
-) -> Result<(TlsStream<TcpStream>, Option<String>), HandshakeError> {
+    stream: BudgetedStream,
+) -> Result<(TlsStream<BudgetedStream>, Option<String>), HandshakeError> {
     let mut first = [0];
-    match stream.peek(&mut first).await {
+    match stream.get_ref().peek(&mut first).await {
         Ok(0) | Err(_) => return Err(HandshakeError::Gone),
         Ok(_) if first[0] == HANDSHAKE => {}
         Ok(_) if first[0].is_ascii_uppercase() => {
@@ -102,7 +102,7 @@ pub async fn accept(
 
 /// Returns the subject of the client's certificate. Checks its validity again: the handshake has verified it, but in a
 /// resumed session it may have expired since.
-fn subject(stream: &TlsStream<TcpStream>) -> Result<Option<String>, &'static str> {
+fn subject(stream: &TlsStream<BudgetedStream>) -> Result<Option<String>, &'static str> {
     let (_, session) = stream.get_ref();
     let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else {
         return Ok(None);
@@ -115,7 +115,7 @@ fn subject(stream: &TlsStream<TcpStream>) -> Result<Option<String>, &'static str
     Ok(pem::subject(leaf).filter(|subject| !subject.is_empty()))
 }
 
-async fn answer_plain(mut stream: TcpStream) {
+async fn answer_plain(mut stream: BudgetedStream) {
     let length = PLAIN.len();
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{PLAIN}"
@@ -127,7 +127,7 @@ async fn answer_plain(mut stream: TcpStream) {
 
 /// Waits until the client closes, or has sent [`LINGER`] bytes. Closing with unread bytes would reset the connection,
 /// and the client would not see the response.
-async fn linger(mut stream: TcpStream) {
+async fn linger(mut stream: BudgetedStream) {
     if stream.shutdown().await.is_ok() {
         let mut rest = stream.take(LINGER);
         let mut unread = [0; 1 << 10];

@@ -360,6 +360,12 @@ impl Drop for InFlightRequest {
 
 impl PoolHandle for InFlightRequest {
     fn give_back(&self, connection: Box<Connection>, now: Instant) {
-        self.endpoint.pool.give_back(connection, now);
+        self.endpoint.give_back(connection, now);
+    }
+}
+
+impl PoolHandle for Arc<Endpoint> {
+    fn give_back(&self, connection: Box<Connection>, now: Instant) {
+        self.pool.give_back(connection, now);
     }
 }

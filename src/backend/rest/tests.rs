@@ -273,5 +273,6 @@ async fn health_is_any_answer_below_500() {
         found.push(check(&rest).await.is_ok());
     }
     assert_eq!(found, [true, true, false, false]);
+    assert_eq!(catalog.connections(), 2, "a lost one is opened again");
     assert!(catalog.requests()[0].contains("authorization: Bearer own\r\n"));
 }

@@ -20,6 +20,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::error::BoxError;
+use crate::util::budget::BudgetedStream;
 
 /// The time for which one address of a name is tried alone.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -35,8 +36,8 @@ pub(in crate::backend) struct Dialer {
 /// An open connection. It joins small writes; the enum of `hyper-rustls` passes them on as they are, and a wrapper for
 /// them would be as long as this.
 pub(in crate::backend) enum Io {
-    Plain(TokioIo<TcpStream>),
-    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
+    Plain(TokioIo<BudgetedStream>),
+    Tls(Box<TokioIo<TlsStream<BudgetedStream>>>),
 }
 
 impl Dialer {
@@ -92,6 +93,7 @@ impl Dialer {
         let addresses = lookup_host((self.host.as_str(), self.port)).await?;
         let stream = reach(addresses).await?;
         stream.set_nodelay(true)?;
+        let stream = BudgetedStream::new(stream);
         match &self.tls {
             None => Ok(Io::Plain(TokioIo::new(stream))),
             Some((connector, name)) => {

@@ -240,12 +240,14 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::util::budget::BudgetedStream;
 
     async fn pair() -> (Io, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await;
         let (server, _) = listener.accept().await.unwrap();
-        (Io::Plain(TokioIo::new(client.unwrap())), server)
+        let client = BudgetedStream::new(client.unwrap());
+        (Io::Plain(TokioIo::new(client)), server)
     }
 
     async fn write(replay: &mut Rewind, text: &str) -> io::Result<usize> {

@@ -50,6 +50,11 @@ impl CallLimits {
         }
         Arc::clone(&calls.places)
     }
+
+    /// Drops the places at catalogs that are not kept.
+    pub(super) fn retain(&self, is_kept: impl Fn(&Arc<str>) -> bool) {
+        self.0.retain(|name, _| is_kept(name));
+    }
 }
 
 /// The context of one request to a catalog.

@@ -1,5 +1,6 @@
 //! The state that all batches of a process share, and what it records of changes outside of batches.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -86,6 +87,24 @@ impl Coordinator {
     /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
         self.settings.store(Arc::new(settings));
+    }
+
+    /// Discards what was learned of catalogs that are not among `backends`, or are `new` there. Returns the names of the
+    /// others.
+    pub fn retain_backends(
+        &self,
+        backends: &[Arc<Backend>],
+        new: impl Fn(&Arc<Backend>) -> bool,
+    ) -> HashSet<Arc<str>> {
+        let mut names: HashSet<_> = backends.iter().map(|one| Arc::clone(one.name())).collect();
+        // Requests that run keep their places.
+        self.calls.retain(|name| names.contains(name));
+        for backend in backends.iter().filter(|backend| new(backend)) {
+            names.remove(backend.name());
+        }
+        self.tags.retain(|name| names.contains(name));
+        self.atomic.retain(|name, _| names.contains(name));
+        names
     }
 
     /// Records that a create of this version is about to go to the catalog for a writer that the log does not know.

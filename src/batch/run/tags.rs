@@ -28,6 +28,11 @@ impl Tags {
         }
     }
 
+    /// Forgets the catalogs that are not kept.
+    pub(super) fn retain(&self, is_kept: impl Fn(&Arc<str>) -> bool) {
+        self.0.retain(|name, _| is_kept(name));
+    }
+
     /// True if the tag of the found version proves that it is not the staged one. Only a catalog that is known to keep
     /// tags proves this.
     pub(super) fn denies(&self, entry: &Entry, found: Option<&CatalogDescription>) -> bool {

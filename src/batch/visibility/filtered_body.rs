@@ -12,11 +12,13 @@ use crate::batch::visibility::ListCut;
 use crate::batch::visibility::list_filter::Unlistable;
 use crate::body::{Body, CollectError};
 use crate::error::BoxError;
+use crate::util::budget;
 
 /// The most bytes that are filtered at a time. For versions it takes about 0.2 ms.
 const STEP: usize = 64 << 10;
-/// The number of steps without a byte to show after which other requests of the worker run.
-const STEPS: usize = 8;
+/// The bytes that could be passed on instead of filtering one. The turn of a task is eight steps, if it does nothing
+/// else.
+const COST: usize = 2;
 /// The length up to which the text before the first visible element is held, in bytes.
 const HEAD: usize = 64 << 10;
 
@@ -149,20 +151,16 @@ impl<F: PieceFilter> FilteredBody<F> {
         &mut self,
         mut is_enough: impl FnMut(&mut Self) -> bool,
     ) -> Result<(), StreamFailure> {
-        let mut steps = 0;
         while !self.is_over && !is_enough(self) {
             poll_fn(|cx| self.poll_step(cx)).await?;
-            steps += 1;
-            if steps % STEPS == 0 {
-                tokio::task::yield_now().await;
-            }
         }
         is_enough(self);
         Ok(())
     }
 
-    /// Filters the next piece of the answer, once it is there.
+    /// Filters the next piece of the answer, once it is there and the turn of the task is not over.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamFailure>> {
+        ready!(budget::poll_turn(cx));
         if self.arrived.is_empty() {
             let frame = if self.source.is_end_stream() {
                 None
@@ -182,6 +180,7 @@ impl<F: PieceFilter> FilteredBody<F> {
             }
         }
         let piece = self.arrived.split_to(self.arrived.len().min(STEP));
+        budget::charge(COST * piece.len());
         Poll::Ready(self.filter.push(&piece, &mut self.shown))
     }
 
@@ -212,7 +211,7 @@ impl<F: PieceFilter + Unpin> http_body::Body for FilteredBody<F> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        for _ in 0..STEPS {
+        loop {
             if this.is_failed {
                 return Poll::Ready(None);
             }
@@ -232,8 +231,6 @@ impl<F: PieceFilter + Unpin> http_body::Body for FilteredBody<F> {
                 return Poll::Ready(this.fail(failure));
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {

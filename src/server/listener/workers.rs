@@ -5,6 +5,8 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
+use crate::util::budget::BudgetedStream;
+
 /// The workers, each with its number of connections. The first is the one that accepts.
 pub(super) struct Workers(Vec<(Handle, usize)>);
 
@@ -51,10 +53,11 @@ impl Stream {
     }
 
     /// Returns the stream for use; to be called on its worker.
-    pub(super) fn arrived(self) -> io::Result<TcpStream> {
-        match self {
-            Self::Here(stream) => Ok(stream),
-            Self::Elsewhere(stream) => TcpStream::from_std(stream),
-        }
+    pub(super) fn arrived(self) -> io::Result<BudgetedStream> {
+        let stream = match self {
+            Self::Here(stream) => stream,
+            Self::Elsewhere(stream) => TcpStream::from_std(stream)?,
+        };
+        Ok(BudgetedStream::new(stream))
     }
 }

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
 
@@ -91,7 +91,7 @@ async fn shake(
     let server = Arc::clone(server);
     let accepting = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        let (mut stream, subject) = accept(server, stream).await?;
+        let (mut stream, subject) = accept(server, BudgetedStream::new(stream)).await?;
         stream.write_all(b"!").await.unwrap();
         Ok(subject)
     });

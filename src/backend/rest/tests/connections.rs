@@ -113,3 +113,31 @@ async fn idle_connections_are_bounded_in_number_and_age() {
     warm(&rest).await;
     assert_eq!(catalog.connections(), 2);
 }
+
+#[tokio::test]
+async fn a_health_check_leaves_its_connection_to_requests_and_takes_none_from_them() {
+    let catalog = Catalog::start(vec![
+        status("404 N"),
+        ok("warm"),
+        status("503 U"),
+        ok("warm"),
+    ])
+    .await;
+    let rest = to(&catalog);
+    for is_healthy in [true, false] {
+        assert_eq!(check(&rest).await.is_ok(), is_healthy);
+        warm(&rest).await;
+    }
+    assert_eq!(catalog.connections(), 1);
+}
+
+/// The catalog may close an idle connection at the very moment of a health check. That says nothing of its health.
+#[tokio::test]
+async fn a_health_check_over_a_connection_that_breaks_is_repeated_over_a_new_one() {
+    let catalog = Catalog::start(vec![ok("warm"), Act::Close, status("200 OK")]).await;
+    let rest = to(&catalog);
+    warm(&rest).await;
+    assert_eq!(check(&rest).await, Ok(()));
+    assert_eq!(catalog.requests().len(), 3);
+    assert_eq!(catalog.connections(), 2);
+}

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 use super::*;
+use crate::util::budget::BudgetedStream;
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
 const ASKED: &str = "GET / HTTP/1.1\r\ncontent-length: 5\r\n\r\nwhole";
@@ -17,7 +18,7 @@ async fn pair() -> (Box<Connection>, TcpStream) {
     let address = listener.local_addr().unwrap();
     let client = TcpStream::connect(address).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    let io = Io::Plain(TokioIo::new(client));
+    let io = Io::Plain(TokioIo::new(BudgetedStream::new(client)));
     (Box::new(Connection::open(io)), server)
 }
 

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::batch::log::disk::DiskLog;
-use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Verdict, all};
-use crate::batch::run::fakes::Nothing;
+use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Proof, Verdict, all};
+use crate::batch::participant::CatalogDescription;
+use crate::batch::plan::Entry;
+use crate::batch::run::fakes::{Nothing, Willing};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Release, Subject};
+use crate::config::{BatchMode, Limits};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
@@ -108,4 +113,64 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     coordinator.taken(&line("late"), 2).await;
     coordinator.attempted(&line("gone").table, None).await;
     assert_eq!(settled().await, [theirs, theirs]);
+}
+
+/// A catalog with the name of one that is gone, or of one that was configured anew, may be another catalog.
+#[test]
+fn a_reload_keeps_what_was_learned_only_of_catalogs_that_stay_as_they_are() {
+    let metrics = Metrics::new();
+    let log = Arc::new(Nothing::default());
+    let coordinator = Coordinator::new(log, BatchConfig::default(), metrics.batch().clone());
+    let lake = |name: &str| {
+        let (mode, limits) = (BatchMode::Versions, Limits::default());
+        let catalog = Willing { hangs: false };
+        Arc::new(Backend::own(name, mode, catalog, &limits, &metrics))
+    };
+    let described = |tag: &str| CatalogDescription {
+        raw: RawValue::NULL.to_owned(),
+        proof: Proof {
+            e_tag: Some(tag.to_owned()),
+            ..Proof::default()
+        },
+    };
+    let entry = |backend: &Arc<Backend>| Entry {
+        backend: Arc::clone(backend),
+        line: TableBranch::new(
+            TableKey {
+                backend: Arc::clone(backend.name()),
+                table: Identifier::from_names(["t"]).unwrap(),
+            },
+            None,
+        ),
+        action: Action::CreateVersion {
+            version: 2,
+            manifest_size: None,
+            e_tag: Some("staged".to_owned()),
+        },
+        body: Bytes::new(),
+    };
+    let all = ["stays", "changes", "goes"].map(lake);
+    for backend in &all {
+        drop(coordinator.calls.to(backend.name(), 2));
+        coordinator
+            .tags
+            .learn(&entry(backend), &described("staged"));
+        coordinator.atomic.insert(Arc::clone(backend.name()), true);
+    }
+    let [stays, changes, goes] = &all;
+    let places = all
+        .each_ref()
+        .map(|backend| coordinator.calls.to(backend.name(), 2));
+    let changed = |backend: &Arc<Backend>| Arc::ptr_eq(backend, changes);
+    let kept = coordinator.retain_backends(&all[..2], changed);
+    assert_eq!(kept, HashSet::from([Arc::clone(stays.name())]));
+    for (backend, is_known) in [(stays, true), (changes, false), (goes, false)] {
+        let other = described("other");
+        let denies = coordinator.tags.denies(&entry(backend), Some(&other));
+        assert_eq!(denies, is_known, "{}", backend.name());
+        let is_atomic = coordinator.atomic.contains_key(backend.name());
+        assert_eq!(is_atomic, is_known, "{}", backend.name());
+    }
+    let same = |at: usize| Arc::ptr_eq(&places[at], &coordinator.calls.to(all[at].name(), 2));
+    assert_eq!([same(0), same(1), same(2)], [true, true, false]);
 }
