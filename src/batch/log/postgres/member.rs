@@ -1,7 +1,6 @@
 //! The life of a gateway that shares the log: it joins, sends heartbeats, and takes the log over when nobody has it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -15,9 +14,6 @@ use super::observer::{Observer, heartbeat_interval};
 use super::owner::{self, Instance, SeenInstance, Users};
 use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
-
-/// The number of looks at the lease within one lease.
-const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
@@ -100,7 +96,7 @@ impl Member<'_> {
         tokio::select! {
             biased;
             () = keeper.keep() => End::Expired,
-            () = end_with_lease(self.ownership, self.fleet, deadline, self.me.lease) => End::Fenced,
+            () = end_with_lease(self.fleet, deadline) => End::Fenced,
             end = async {
                 known.notified().await;
                 self.live(&changed).await
@@ -215,27 +211,13 @@ impl Member<'_> {
     }
 }
 
-/// Has the kernel end this process when it is stopped for longer than its lease, while it owns the log. Never returns.
-pub(super) async fn end_with_lease(
-    ownership: &OnceLock<Arc<Fence>>,
-    fleet: &Fleet,
-    mut deadline: Deadline,
-    lease: Duration,
-) {
-    loop {
-        sleep(lease / LOOKS).await;
-        if ownership.get().is_none() {
-            continue;
-        }
-        let lease = fleet.lease();
-        // While nothing is sent, nothing need end it: the server is away, and this process runs.
-        let left = if lease.may_send() {
-            lease.left()
-        } else {
-            Duration::ZERO
-        };
-        deadline.set(left);
-    }
+/// Has the kernel end this process when it is stopped for longer than its lease, once it owns the log. While nothing is
+/// sent, nothing need end it: the server is away, and this process runs. Never returns.
+pub(super) async fn end_with_lease(fleet: &Fleet, mut deadline: Deadline) {
+    fleet
+        .role_when(|role| matches!(role, Role::Recovering | Role::Owner))
+        .await;
+    fleet.lease().follow(|left| deadline.set(left)).await;
 }
 
 /// Returns the error for a log that this gateway cannot join.
