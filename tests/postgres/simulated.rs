@@ -27,7 +27,7 @@ async fn simulated() -> Client {
             if matches!(asked, Asked::Terminate) {
                 return;
             }
-            let mut answer = session.answer(&mut db, asked, |_, _| {}, |_, _| {});
+            let mut answer = session.answer(&mut db, asked, |_, _| {}, 1000);
             db.changed.clear();
             if std::mem::take(&mut db.notifies) && session.listens {
                 answer.extend(notification());
@@ -146,7 +146,6 @@ impl Choice {
                     Box::new(beats),
                 ]
             }
-            "beat_2" => vec![Box::new(*self.random.pick(&self.ids)), Box::new("routes")],
             "leave_1" => vec![Box::new(*self.random.pick(&self.ids))],
             "expire_2" => {
                 let (me, fence, (ids, beats)) = (self.me(), self.fence(), self.dead());
@@ -273,7 +272,7 @@ impl Choice {
             _ => None,
         };
         self.fence = fence.unwrap_or(self.fence);
-        if sql.starts_with("SELECT l.format") {
+        if sql.contains("SELECT l.format") {
             self.owner = rows[0].get(2);
             let seen = |row: &Row| Some((row.get::<_, Option<Uuid>>(5)?, row.get(7)));
             self.beats = rows.iter().filter_map(seen).collect();
@@ -296,6 +295,7 @@ fn spelled(answer: &Result<Vec<Row>, tokio_postgres::Error>) -> Result<Vec<Strin
         Type::BYTEA_ARRAY => format!("{:?}", row.get::<_, Option<Vec<Vec<u8>>>>(place)),
         Type::INT4 => format!("{:?}", row.get::<_, Option<i32>>(place)),
         Type::INT8 => format!("{:?}", row.get::<_, Option<i64>>(place)),
+        Type::INT8_ARRAY => format!("{:?}", row.get::<_, Option<Vec<i64>>>(place)),
         Type::TEXT => format!("{:?}", row.get::<_, Option<String>>(place)),
         Type::UUID => format!("{:?}", row.get::<_, Option<Uuid>>(place)),
         Type::UUID_ARRAY => {

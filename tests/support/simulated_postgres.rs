@@ -7,6 +7,8 @@ mod database;
 mod functions;
 #[path = "simulated_postgres/protocol.rs"]
 mod protocol;
+#[path = "simulated_postgres/rows.rs"]
+mod rows;
 #[path = "simulated_postgres/statements.rs"]
 mod statements;
 

@@ -117,16 +117,14 @@ impl Member<'_> {
             }
             let asked = Instant::now();
             let routes = self.fleet.routes();
-            let beat = "SELECT beat_2($1, $2)";
-            let beat = self.link.query(beat, &[&self.me.id, &&**routes]).await;
-            let Ok(rows) = beat else { continue };
-            if !rows.first().is_some_and(|row| row.get(0)) {
-                return self.is_out().await;
-            }
-            self.fleet.lease().renew(asked);
-            let Ok(Ok(users)) = owner::look(&mut self.link).await else {
+            let Ok(beat) = owner::beat(&mut self.link, self.me.id, &routes).await else {
                 continue;
             };
+            let Some(users) = beat else {
+                return self.is_out().await;
+            };
+            self.fleet.lease().renew(asked);
+            let Ok(users) = users else { continue };
             let dead = observer.dead(&users, self.me.id);
             self.fleet
                 .saw(observer.members(&users, self.me.id, &routes));
