@@ -52,8 +52,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a process that was stopped beyond its lease goes on",
         file: "src/batch/log/postgres/member.rs",
-        right: "        deadline.set(left);",
-        wrong: "        let _ = (&mut deadline, left);",
+        right: "follow(|left| deadline.set(left))",
+        wrong: "follow(|left| drop((&mut deadline, left)))",
         checkers: &[SIMULATED, FLEET],
     },
     Bug {

@@ -27,7 +27,7 @@ async fn simulated() -> Client {
             if matches!(asked, Asked::Terminate) {
                 return;
             }
-            let mut answer = session.answer(&mut db, asked, |_, _| {}, |_, _| {});
+            let mut answer = session.answer(&mut db, asked, |_, _| {}, 1000);
             db.changed.clear();
             if std::mem::take(&mut db.notifies) && session.listens {
                 answer.extend(notification());
@@ -146,7 +146,6 @@ impl Choice {
                     Box::new(beats),
                 ]
             }
-            "beat_2" => vec![Box::new(*self.random.pick(&self.ids)), Box::new("routes")],
             "leave_1" => vec![Box::new(*self.random.pick(&self.ids))],
             "expire_2" => {
                 let (me, fence, (ids, beats)) = (self.me(), self.fence(), self.dead());
@@ -276,7 +275,7 @@ impl Choice {
             _ => None,
         };
         self.fence = fence.unwrap_or(self.fence);
-        if sql.starts_with("SELECT l.format") {
+        if sql.contains("SELECT l.format") {
             self.owner = rows[0].get(2);
             let seen = |row: &Row| Some((row.get::<_, Option<Uuid>>(5)?, row.get(7)));
             self.beats = rows.iter().filter_map(seen).collect();

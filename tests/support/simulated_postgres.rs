@@ -9,6 +9,8 @@ mod functions;
 mod oids;
 #[path = "simulated_postgres/protocol.rs"]
 mod protocol;
+#[path = "simulated_postgres/rows.rs"]
+mod rows;
 #[path = "simulated_postgres/statements.rs"]
 mod statements;
 

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
 /// The interval at which those who wait for a lease look again.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -20,6 +21,8 @@ pub(in crate::batch) struct Lease {
     length: Duration,
     /// The end in nanoseconds after `began`; 0 while there is none.
     end: AtomicU64,
+    /// Told when the end is another one.
+    moved: Notify,
 }
 
 impl Lease {
@@ -28,6 +31,7 @@ impl Lease {
             began: Instant::now(),
             length,
             end: AtomicU64::new(0),
+            moved: Notify::new(),
         }
     }
 
@@ -41,11 +45,13 @@ impl Lease {
         let end = asked.saturating_duration_since(self.began) + self.length;
         let end = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
         self.end.fetch_max(end, Ordering::SeqCst);
+        self.moved.notify_waiters();
     }
 
     /// Ends the lease at once.
     pub(super) fn end(&self) {
         self.end.store(0, Ordering::SeqCst);
+        self.moved.notify_waiters();
     }
 
     /// True while the lease lasts.
@@ -57,6 +63,24 @@ impl Lease {
     /// True while a request of a batch may be sent: the lease lasts for some time yet.
     pub(in crate::batch) fn may_send(&self) -> bool {
         self.left() > self.length / SPARE
+    }
+
+    /// Calls `with` with the time that is left, now and whenever the lease is renewed, and with zero as soon as no request
+    /// of a batch may be sent. Never returns.
+    pub(in crate::batch) async fn follow(&self, mut with: impl FnMut(Duration)) {
+        loop {
+            let moved = self.moved.notified();
+            let left = self.left();
+            let sends_for = left.saturating_sub(self.length / SPARE);
+            if sends_for.is_zero() {
+                with(Duration::ZERO);
+                moved.await;
+            } else {
+                with(left);
+                // Both ends of the wait need another look.
+                let _ = timeout(sends_for, moved).await;
+            }
+        }
     }
 
     /// The time that is left; zero if it is over.
@@ -84,6 +108,33 @@ mod tests {
         let late = Lease::new(Duration::ZERO);
         late.renew(Instant::now());
         assert!(!late.is_valid());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_followed_until_nothing_may_be_sent_and_again_from_its_renewal() {
+        let seconds = Duration::from_secs;
+        let lease = Lease::new(seconds(5));
+        let told = std::cell::RefCell::new(Vec::new());
+        let began = Instant::now();
+        let follow = lease.follow(|left| told.borrow_mut().push((began.elapsed(), left)));
+        let beats = async {
+            tokio::time::sleep(seconds(1)).await;
+            lease.renew(Instant::now());
+            tokio::time::sleep(seconds(2)).await;
+            lease.renew(Instant::now());
+            tokio::time::sleep(seconds(9)).await;
+            lease.renew(Instant::now());
+            tokio::time::sleep(seconds(1)).await;
+            lease.end();
+            tokio::time::sleep(seconds(60)).await;
+        };
+        tokio::select! {
+            () = follow => {}
+            () = beats => {}
+        }
+        let whole = |(at, left): &(Duration, Duration)| (at.as_secs(), left.as_secs());
+        let told: Vec<_> = told.borrow().iter().map(whole).collect();
+        assert_eq!(told, [(0, 0), (1, 5), (3, 5), (7, 0), (12, 5), (13, 0)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod stranded;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub async fn recover(
     let mut unfinished = 0;
     for mut record in past.kept {
         let outcome = outcomes.recall(&record);
-        for entry in let_go(&mut record, &past.made) {
+        for entry in past.made.let_go(&mut record) {
             // This must be durable before the later batch may be forgotten.
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
@@ -79,28 +79,47 @@ pub async fn recover(
 struct UnfinishedBatches {
     /// The unfinished batches.
     kept: Vec<Record>,
+    made: MadeVersions,
+}
+
+/// The versions that committed batches have made.
+#[derive(Default)]
+struct MadeVersions {
     /// The last committed batch that made each version that an unfinished batch had freed; `None` if there is none.
-    made: HashMap<(TableBranch, u64), Option<BatchId>>,
+    last: HashMap<(TableBranch, u64), Option<BatchId>>,
+    /// Those of committed batches that are unfinished: the log does not say yet whose versions they have taken.
+    by_unfinished: HashSet<(TableBranch, u64)>,
 }
 
 impl UnfinishedBatches {
     /// Adds a record. Records come in the order of their batches, so a batch that made a version which an earlier one
     /// had freed comes after it.
     fn add(&mut self, record: Record) {
-        if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
+        let is_unfinished = record.ended.is_none();
+        let MadeVersions {
+            last,
+            by_unfinished,
+        } = &mut self.made;
+        if matches!(record.verdict, Some(Verdict::Commit(_))) && (is_unfinished || !last.is_empty())
+        {
             for entry in &record.intent.entries {
-                if let Some(version) = entry.version()
-                    && let Some(made) = self.made.get_mut(&(entry.line(), version))
-                {
-                    *made = Some(record.id);
+                let Some(version) = entry.version() else {
+                    continue;
+                };
+                let made = (entry.line(), version);
+                if let Some(last) = last.get_mut(&made) {
+                    *last = Some(record.id);
+                }
+                if is_unfinished {
+                    by_unfinished.insert(made);
                 }
             }
         }
-        if record.ended.is_some() {
+        if !is_unfinished {
             return;
         }
         for (_, freed) in freed(&record) {
-            self.made.entry(freed).or_default();
+            last.entry(freed).or_default();
         }
         self.kept.push(record);
     }
@@ -116,19 +135,25 @@ fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
     })
 }
 
-/// Marks the freed versions that a later batch has used as not ours: they are not in cool-down, and a version that is
-/// found there is no late create. Returns the marked entries.
-fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId>>) -> Vec<usize> {
-    let by_later = |freed: &(TableBranch, u64)| {
-        let by = made.get(freed).copied().flatten();
-        by.is_some_and(|by| by > record.id)
-    };
-    let let_go = freed(record).filter(|(_, freed)| by_later(freed));
-    let let_go: Vec<usize> = let_go.map(|(entry, _)| entry).collect();
-    for entry in &let_go {
-        record.settled[*entry] = Some(Settled::Theirs);
+impl MadeVersions {
+    /// Marks the freed versions that another batch has used since as not ours: they are not in cool-down, and a version
+    /// that is found there is no late create. Returns the marked entries.
+    fn let_go(&self, record: &mut Record) -> Vec<usize> {
+        let is_used = |entry: usize, freed: &(TableBranch, u64)| {
+            let by = self.last.get(freed).copied().flatten();
+            // A batch with a lower id may have waited for its tables while this one had them. The log knows then that it
+            // was to make the version after this one had freed it.
+            by.is_some_and(|by| by > record.id)
+                || (record.settled[entry] == Some(Settled::Contested)
+                    && self.by_unfinished.contains(freed))
+        };
+        let used = freed(record).filter(|(entry, freed)| is_used(*entry, freed));
+        let let_go: Vec<usize> = used.map(|(entry, _)| entry).collect();
+        for entry in &let_go {
+            record.settled[*entry] = Some(Settled::Theirs);
+        }
+        let_go
     }
-    let_go
 }
 
 /// The decision for an undecided batch that an operator ended as it was.

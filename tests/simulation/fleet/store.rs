@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use nsgate::batch::log::postgres::Stream;
 use nsgate::batch::log::{BatchId, reread};
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
@@ -25,7 +26,7 @@ pub struct Store {
     pub db: Database,
     servers: [Server; 2],
     /// The connections that are told of notifications.
-    listeners: Vec<(u64, mpsc::UnboundedSender<Vec<u8>>)>,
+    listeners: Vec<(u64, mpsc::UnboundedSender<BytesMut>)>,
     connections: u64,
     /// The number of requests so far, and when the last one so far is answered.
     pub requests: u64,
@@ -89,7 +90,7 @@ struct Connection {
     number: u64,
     start: u64,
     session: Session,
-    out: mpsc::UnboundedSender<Vec<u8>>,
+    out: mpsc::UnboundedSender<BytesMut>,
 }
 
 impl Default for Store {
@@ -156,7 +157,7 @@ async fn write_all(
     gateway: usize,
     life: u64,
     mut to: WriteHalf<DuplexStream>,
-    mut answers: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut answers: mpsc::UnboundedReceiver<BytesMut>,
 ) {
     while let Some(answer) = answers.recv().await {
         super::while_cut(|| world.lock().troubles.cut_from_store(gateway)).await;
@@ -219,7 +220,7 @@ impl Connection {
     }
 
     /// Carries out a request, at one moment.
-    fn carry_out(&mut self, asked: Asked) -> (Vec<u8>, bool) {
+    fn carry_out(&mut self, asked: Asked) -> (BytesMut, bool) {
         let world = &self.world;
         let (pace, nominal) = {
             let plan = world.plan();
@@ -234,22 +235,11 @@ impl Connection {
                 given.set(4, &nominal);
             }
         };
-        let rows = |statement: &Statement, rows: &mut Vec<Vec<Option<Vec<u8>>>>| {
-            if statement.sql.starts_with("SELECT l.format") {
-                for row in rows {
-                    if let Some(lease) = &mut row[8] {
-                        let shown =
-                            i64::from_be_bytes(lease.as_slice().try_into().expect("a bigint"));
-                        *lease = (shown * pace / 1000).to_be_bytes().to_vec();
-                    }
-                }
-            }
-        };
         let inner = &mut *world.lock();
         let listened = self.session.listens;
         let answer = self
             .session
-            .answer(&mut inner.store.db, asked, arguments, rows);
+            .answer(&mut inner.store.db, asked, arguments, pace);
         if self.session.listens && !listened {
             inner.store.listeners.push((self.number, self.out.clone()));
         }

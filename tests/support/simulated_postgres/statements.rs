@@ -1,28 +1,33 @@
 //! The statements of the gateway, with the types of their parameters and columns.
 
+use bytes::BytesMut;
 use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Batch, Database};
 use super::functions::{Caller, Raised, Write};
 use super::oids::*;
+use super::rows::Rows;
 
-/// The values of one row, as the protocol has them; `None` is NULL.
-pub type Row = Vec<Option<Vec<u8>>>;
-type Answer = Result<Vec<Row>, Raised>;
+/// The values of a call, as the protocol has them; `None` is NULL.
+pub type Values = Vec<Option<Vec<u8>>>;
+type Answer = Result<(), Raised>;
 
 /// A statement, and what it does.
 pub struct Statement {
     pub sql: &'static str,
     pub parameters: &'static [u32],
     pub columns: &'static [u32],
-    pub run: fn(&mut Database, &Arguments) -> Answer,
+    pub run: fn(&mut Database, &Arguments, &mut Rows) -> Answer,
 }
+
+/// The value of a function that returns none.
+const NOTHING: &str = "";
 
 /// The arguments of one call.
 pub struct Arguments {
     pub types: &'static [u32],
-    pub values: Row,
+    pub values: Values,
 }
 
 impl Arguments {
@@ -35,7 +40,11 @@ impl Arguments {
 
     /// Replaces an argument, counted from 1.
     pub fn set(&mut self, number: usize, value: &(impl ToSql + Sync)) {
-        self.values[number - 1] = cell(value, self.types[number - 1]);
+        let type_ = Type::from_oid(self.types[number - 1]).expect("a type that is built in");
+        let mut bytes = BytesMut::new();
+        let is_null = value.to_sql_checked(&type_, &mut bytes);
+        let is_null = matches!(is_null.expect("a value of its type"), IsNull::Yes);
+        self.values[number - 1] = (!is_null).then(|| bytes.to_vec());
     }
 
     fn dead(&self, ids: usize) -> Vec<(Uuid, i64)> {
@@ -82,83 +91,62 @@ impl Arguments {
     }
 }
 
-/// Returns a value as the protocol has it.
-pub fn cell(value: &(impl ToSql + Sync), oid: u32) -> Option<Vec<u8>> {
-    let type_ = Type::from_oid(oid).expect("a type that is built in");
-    let mut bytes = bytes::BytesMut::new();
-    match value
-        .to_sql_checked(&type_, &mut bytes)
-        .expect("a value of its type")
-    {
-        IsNull::Yes => None,
-        IsNull::No => Some(bytes.to_vec()),
-    }
-}
-
-fn one(value: &(impl ToSql + Sync), oid: u32) -> Answer {
-    Ok(vec![vec![cell(value, oid)]])
-}
-
-fn look(db: &mut Database, _: &Arguments) -> Answer {
-    let mut rows = Vec::new();
-    let one = |value: &Database| {
-        vec![
-            cell(&2, I32),
-            cell(&value.moved, TEXT),
-            cell(&value.owner, UUID),
-            cell(&150_000, I32),
-            cell(&true, BOOL),
-        ]
+/// Shows the gateways that use the log; `lives` is the result of a heartbeat.
+fn look(db: &Database, rows: &mut Rows, lives: Option<bool>) {
+    let pace = rows.pace;
+    let mut row = |users: [&(dyn ToSql + Sync); 8]| {
+        let log: [&(dyn ToSql + Sync); 5] = [&2, &db.moved, &db.owner, &150_000, &true];
+        let mut values = Vec::with_capacity(14);
+        values.extend(log);
+        values.extend(users);
+        if let Some(lives) = &lives {
+            values.push(lives);
+        }
+        rows.add(&values);
     };
     for seen in &db.instances {
-        let mut row = one(db);
-        row.extend([
-            cell(&seen.id, UUID),
-            cell(&seen.name, TEXT),
-            cell(&seen.beat, I64),
-            cell(&seen.lease_millis, I64),
-            cell(&seen.address, TEXT),
-            cell(&seen.token, TEXT),
-            cell(&seen.version, TEXT),
-            cell(&seen.routes, TEXT),
+        row([
+            &seen.id,
+            &seen.name,
+            &seen.beat,
+            &(seen.lease_millis * pace / 1000),
+            &seen.address,
+            &seen.token,
+            &seen.version,
+            &seen.routes,
         ]);
-        rows.push(row);
     }
-    if rows.is_empty() {
-        let mut row = one(db);
-        row.extend(std::iter::repeat_n(None, 8));
-        rows.push(row);
+    if db.instances.is_empty() {
+        let (id, text, number) = (None::<Uuid>, None::<&str>, None::<i64>);
+        row([&id, &text, &number, &number, &text, &text, &text, &text]);
     }
-    Ok(rows)
 }
 
 /// Returns the rows of batches.
-fn batches(db: &Database, ids: impl Iterator<Item = Uuid>) -> Answer {
-    let row = |id: Uuid| {
+fn batches(db: &Database, ids: impl Iterator<Item = Uuid>, rows: &mut Rows) -> Answer {
+    for id in ids {
         let batch = &db.batches[&id];
         let resolutions = db.resolutions.get(&id).cloned().unwrap_or_default();
         let settled: Vec<Vec<u8>> = db.settled(id).collect();
-        vec![
-            cell(&id, UUID),
-            cell(&batch.intent, BYTES),
-            cell(&batch.body, BYTES),
-            cell(&batch.ended, I64),
-            cell(&resolutions, BYTES_LIST),
-            cell(&settled, BYTES_LIST),
-        ]
-    };
-    Ok(ids.map(row).collect())
+        rows.add(&[
+            &id,
+            &batch.intent,
+            &batch.body,
+            &batch.ended,
+            &resolutions,
+            &settled,
+        ]);
+    }
+    Ok(())
 }
 
 /// Returns a page of the batches that `is` accepts.
-fn page(db: &Database, given: &Arguments, is: fn(&Batch) -> bool) -> Answer {
+fn page(db: &Database, given: &Arguments, rows: &mut Rows<'_>, is: fn(&Batch) -> bool) -> Answer {
     let (after, most): (Uuid, i64) = (given.get(1), given.get(2));
-    let found = db
-        .batches
-        .iter()
-        .filter(|(id, batch)| **id > after && is(batch));
+    let found = db.batches.iter();
+    let found = found.filter(|(id, batch)| **id > after && is(batch));
     let ids = found.map(|(id, _)| *id);
-    batches(db, ids.take(usize::try_from(most).expect("a count")))
+    batches(db, ids.take(usize::try_from(most).expect("a count")), rows)
 }
 
 const BATCH: &[u32] = &[UUID, BYTES, BYTES, I64, BYTES_LIST, BYTES_LIST];
@@ -172,229 +160,227 @@ pub static STATEMENTS: &[Statement] = &[
         columns: &[
             I32, TEXT, UUID, I32, BOOL, UUID, TEXT, I64, I64, TEXT, TEXT, TEXT, TEXT,
         ],
-        run: look,
+        run: |db, _, rows| {
+            look(db, rows, None);
+            Ok(())
+        },
     },
     Statement {
         sql: "SELECT take_2($1, $2, $3, $4, $5, $6, $7, $8)",
         parameters: ENTER,
         columns: &[I64],
-        run: |db, given| one(&db.take(&given.caller()), I64),
+        run: |db, given, rows| rows.only(&[&db.take(&given.caller())]),
     },
     Statement {
         sql: "SELECT join_2($1, $2, $3, $4, $5, $6, $7, $8)",
         parameters: ENTER,
         columns: &[TEXT],
-        run: |db, given| one(&db.join(&given.caller()), TEXT),
+        run: |db, given, rows| rows.only(&[&db.join(&given.caller())]),
     },
     Statement {
-        sql: "SELECT beat_2($1, $2)",
+        sql: "WITH heartbeat AS (SELECT beat_2($1, $2) AS lives) SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer, current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on', i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes, h.lives FROM heartbeat h, log l LEFT JOIN instance i ON true",
         parameters: &[UUID, TEXT],
-        columns: &[BOOL],
-        run: |db, given| one(&db.beat(given.get(1), Some(given.get(2))), BOOL),
+        columns: &[
+            I32, TEXT, UUID, I32, BOOL, UUID, TEXT, I64, I64, TEXT, TEXT, TEXT, TEXT, BOOL,
+        ],
+        run: |db, given, rows| {
+            let me: Uuid = given.get(1);
+            // It shows what was there before the heartbeat.
+            let lives = db.instance(me).is_some();
+            look(db, rows, Some(lives));
+            assert_eq!(db.beat(me, Some(given.get(2))), lives);
+            Ok(())
+        },
     },
     Statement {
         sql: "SELECT leave_1($1)",
         parameters: &[UUID],
         columns: &[VOID],
-        run: |db, given| {
+        run: |db, given, rows| {
             db.leave(given.get(1));
-            Ok(vec![vec![Some(Vec::new())]])
+            rows.only(&[&NOTHING])
         },
     },
     Statement {
         sql: "SELECT expire_2($1, $2, $3, $4)",
         parameters: &[UUID, I64, UUIDS, I64S],
         columns: &[UUIDS],
-        run: |db, given| {
-            one(
-                &db.expire(given.get(1), given.get(2), &given.dead(3)),
-                UUIDS,
-            )
-        },
+        run: |db, given, rows| rows.only(&[&db.expire(given.get(1), given.get(2), &given.dead(3))]),
     },
     Statement {
         sql: "SELECT claim_3($1, $2, $3, $4, $5, $6)",
         parameters: &[UUID, I64, I64, TEXTS, BOOLS, I64S],
         columns: &[I64],
-        run: |db, given| {
+        run: |db, given, rows| {
             let places: Vec<i64> = given.get(6);
-            one(
-                &db.claim_apart(given.owner(), given.guards(), &places)?,
-                I64,
-            )
+            rows.only(&[&db.claim_apart(given.owner(), given.guards(), &places)?])
         },
     },
     Statement {
         sql: "SELECT replace_2($1, $2, $3, $4, $5, $6)",
         parameters: &[UUID, I64, I64, TEXTS, BOOLS, TEXTS],
         columns: &[I64],
-        run: |db, given| {
+        run: |db, given, rows| {
             let addresses: Vec<String> = given.get(6);
-            one(&db.replace(given.owner(), given.guards(), &addresses)?, I64)
+            rows.only(&[&db.replace(given.owner(), given.guards(), &addresses)?])
         },
     },
     Statement {
         sql: "SELECT release_2($1, $2, $3, $4)",
         parameters: &[UUID, I64, I64, TEXTS],
         columns: &[BOOL],
-        run: |db, given| {
+        run: |db, given, rows| {
             let keys: Vec<String> = given.get(4);
-            one(&db.release(given.owner(), &keys)?, BOOL)
+            rows.only(&[&db.release(given.owner(), &keys)?])
         },
     },
     Statement {
         sql: "SELECT set_config('synchronous_commit', 'off', true), acknowledge_2($1, $2, $3)",
         parameters: &[UUID, I64S, TEXTS],
         columns: &[TEXT, VOID],
-        run: |db, given| {
+        run: |db, given, rows| {
             let tickets: Vec<i64> = given.get(2);
             db.acknowledge(given.get(1), &tickets, given.get(3));
-            Ok(vec![vec![cell(&"off", TEXT), Some(Vec::new())]])
+            rows.only(&[&"off", &NOTHING])
         },
     },
     Statement {
         sql: "SELECT write_1($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         parameters: &[UUID, I64, I32, I64, TEXTS, UUIDS, I64S, BYTES_LIST, TEXTS],
         columns: &[TEXT],
-        run: |db, given| {
+        run: |db, given, rows| {
             let (owner, writer) = ((given.get(1), given.get(2)), (given.get(3), given.get(4)));
-            one(&db.write(owner, writer, given.writes())?, TEXT)
+            rows.only(&[&db.write(owner, writer, given.writes())?])
         },
     },
     Statement {
         sql: "SELECT forget_1($1, $2, $3, $4)",
         parameters: &[UUID, I64, I64, I64],
         columns: &[BOOL],
-        run: |db, given| {
+        run: |db, given, rows| {
             let forgotten = db.forget(given.get(1), given.get(2), given.get(3), given.get(4));
-            one(&forgotten, BOOL)
+            rows.only(&[&forgotten])
         },
     },
     Statement {
-        sql: "SELECT owner, ticket, released, ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log",
-        parameters: &[],
-        columns: &[UUID, I64, I64, UUIDS, I64S],
-        run: |db, _| {
+        sql: "SELECT owner, ticket, released, ARRAY(SELECT ticket FROM owed WHERE member = $1 ORDER BY ticket), ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log",
+        parameters: &[UUID],
+        columns: &[UUID, I64, I64, I64S, UUIDS, I64S],
+        run: |db, given, rows| {
+            let me: Uuid = given.get(1);
+            let owed = db.owed.iter().filter(|(_, member)| *member == me);
+            let owed: Vec<i64> = owed.map(|(ticket, _)| *ticket).collect();
             let (ids, beats) = db.beats();
-            Ok(vec![vec![
-                cell(&db.owner, UUID),
-                cell(&db.ticket, I64),
-                cell(&db.released, I64),
-                cell(&ids, UUIDS),
-                cell(&beats, I64S),
-            ]])
+            rows.only(&[&db.owner, &db.ticket, &db.released, &owed, &ids, &beats])
         },
     },
     Statement {
         sql: "SELECT key, names, ticket FROM guard WHERE ticket > $1",
         parameters: &[I64],
         columns: &[TEXT, BOOL, I64],
-        run: |db, given| {
+        run: |db, given, rows| {
             let after: i64 = given.get(1);
             let guards = db.guards.iter().filter(|(_, (ticket, _))| *ticket > after);
-            let row = |(key, (ticket, names)): (&String, &(i64, bool))| {
-                vec![cell(key, TEXT), cell(names, BOOL), cell(ticket, I64)]
-            };
-            Ok(guards.map(row).collect())
+            guards.for_each(|(key, (ticket, names))| rows.add(&[key, names, ticket]));
+            Ok(())
         },
     },
     Statement {
         sql: "SELECT key, names FROM guard WHERE ticket >= $1",
         parameters: &[I64],
         columns: &[TEXT, BOOL],
-        run: |db, given| {
+        run: |db, given, rows| {
             let from: i64 = given.get(1);
             let guards = db.guards.iter().filter(|(_, (ticket, _))| *ticket >= from);
-            let row = |(key, (_, names)): (&String, &(i64, bool))| {
-                vec![cell(key, TEXT), cell(names, BOOL)]
-            };
-            Ok(guards.map(row).collect())
+            guards.for_each(|(key, (_, names))| rows.add(&[key, names]));
+            Ok(())
         },
     },
     Statement {
         sql: "SELECT key FROM guard",
         parameters: &[],
         columns: &[TEXT],
-        run: |db, _| Ok(db.guards.keys().map(|key| vec![cell(key, TEXT)]).collect()),
-    },
-    Statement {
-        sql: "SELECT ticket FROM owed WHERE member = $1",
-        parameters: &[UUID],
-        columns: &[I64],
-        run: |db, given| {
-            let me: Uuid = given.get(1);
-            let owed = db.owed.iter().filter(|(_, member)| *member == me);
-            Ok(owed.map(|(ticket, _)| vec![cell(ticket, I64)]).collect())
+        run: |db, _, rows| {
+            db.guards.keys().for_each(|key| rows.add(&[key]));
+            Ok(())
         },
     },
     Statement {
         sql: "SELECT DISTINCT ticket FROM owed WHERE ticket = ANY ($1)",
         parameters: &[I64S],
         columns: &[I64],
-        run: |db, given| {
+        run: |db, given, rows| {
             let mut tickets: Vec<i64> = given.get(1);
             tickets.sort_unstable();
             tickets.dedup();
             let is_owed = |one: &i64| db.owed.iter().any(|(ticket, _)| ticket == one);
             let owed = tickets.iter().filter(|one| is_owed(one));
-            Ok(owed.map(|ticket| vec![cell(ticket, I64)]).collect())
+            owed.for_each(|ticket| rows.add(&[ticket]));
+            Ok(())
         },
     },
     Statement {
         sql: "INSERT INTO stray (key) VALUES ($1) ON CONFLICT DO NOTHING RETURNING key",
         parameters: &[TEXT],
         columns: &[TEXT],
-        run: |db, given| {
+        run: |db, given, rows| {
             let key: String = given.get(1);
-            let is_new = db.strays.insert(key.clone());
-            Ok(is_new.then(|| vec![cell(&key, TEXT)]).into_iter().collect())
+            if db.strays.insert(key.clone()) {
+                rows.add(&[&key]);
+            }
+            Ok(())
         },
     },
     Statement {
         sql: "DELETE FROM stray WHERE key = ANY ($1) RETURNING key",
         parameters: &[TEXTS],
         columns: &[TEXT],
-        run: |db, given| {
+        run: |db, given, rows| {
             let keys: Vec<String> = given.get(1);
             let gone = db.strays.extract_if(.., |key| keys.contains(key));
-            Ok(gone.map(|key| vec![cell(&key, TEXT)]).collect())
+            gone.for_each(|key| rows.add(&[&key]));
+            Ok(())
         },
     },
     Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.id = $1",
         parameters: &[UUID],
         columns: BATCH,
-        run: |db, given| {
+        run: |db, given, rows| {
             let id: Uuid = given.get(1);
-            batches(db, db.batches.contains_key(&id).then_some(id).into_iter())
+            batches(
+                db,
+                db.batches.contains_key(&id).then_some(id).into_iter(),
+                rows,
+            )
         },
     },
     Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.key = $1 ORDER BY b.id DESC LIMIT 1",
         parameters: &[TEXT],
         columns: BATCH,
-        run: |db, given| {
+        run: |db, given, rows| {
             let key: Option<String> = Some(given.get(1));
             let found = db.batches.iter().rev().find(|(_, batch)| batch.key == key);
-            batches(db, found.map(|(id, _)| *id).into_iter())
+            batches(db, found.map(|(id, _)| *id).into_iter(), rows)
         },
     },
     Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.ended IS NULL AND b.id > $1 ORDER BY b.id LIMIT $2",
         parameters: &[UUID, I64],
         columns: BATCH,
-        run: |db, given| page(db, given, |batch| batch.ended.is_none()),
+        run: |db, given, rows| page(db, given, rows, |batch| batch.ended.is_none()),
     },
     Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b ORDER BY b.id DESC LIMIT 1",
         parameters: &[],
         columns: BATCH,
-        run: |db, _| batches(db, db.batches.keys().next_back().copied().into_iter()),
+        run: |db, _, rows| batches(db, db.batches.keys().next_back().copied().into_iter(), rows),
     },
     Statement {
         sql: "SELECT b.id, b.intent, b.body, b.ended, ARRAY(SELECT said FROM resolution WHERE batch = b.id ORDER BY n), ARRAY(SELECT settled FROM entry WHERE batch = b.id AND settled IS NOT NULL ORDER BY n) FROM batch b WHERE b.id > $1 ORDER BY b.id LIMIT $2",
         parameters: &[UUID, I64],
         columns: BATCH,
-        run: |db, given| page(db, given, |_| true),
+        run: |db, given, rows| page(db, given, rows, |_| true),
     },
 ];

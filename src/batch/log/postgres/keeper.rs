@@ -32,11 +32,12 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Claims for several batches. Claims nothing, and needs no ownership, if it is given no tables.
 const CLAIM: &str = "SELECT claim_3($1, $2, $3, $4, $5, $6)";
+/// One statement, because each gateway asks it at every look.
 const STATE: &str = "SELECT owner, ticket, released,
+    ARRAY(SELECT ticket FROM owed WHERE member = $1 ORDER BY ticket),
     ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log";
 const GUARDS_AFTER: &str = "SELECT key, names, ticket FROM guard WHERE ticket > $1";
 const KEYS: &str = "SELECT key FROM guard";
-const OWED_BY: &str = "SELECT ticket FROM owed WHERE member = $1";
 const OWED: &str = "SELECT DISTINCT ticket FROM owed WHERE ticket = ANY ($1)";
 const STRAYS: &str = "DELETE FROM stray WHERE key = ANY ($1) RETURNING key";
 // No crash of the server can undo what an acknowledgement allows: it only has to be given again.
@@ -289,13 +290,15 @@ impl GuardKeeper<'_> {
 
     /// Learns the guards of the owner, if that is another gateway. Returns the tickets that are owed, and their guards.
     async fn refresh(&mut self, known: &mut Known) -> Result<Vec<(i64, Vec<Guard>)>, Trouble> {
-        let rows = self.link.query(STATE, &[]).await?;
+        let rows = self.link.query(STATE, &[&self.me]).await?;
         let Some(row) = rows.first() else {
             return Ok(Vec::new());
         };
         let (owner, ticket, released): (Option<Uuid>, i64, i64) =
             (row.get(0), row.get(1), row.get(2));
-        let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(3), row.get(4));
+        // Not younger than the look at the guards below, which therefore shows those of every ticket that is owed.
+        let owed: Vec<i64> = row.get(3);
+        let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(4), row.get(5));
         let is_one_dead = self.observer.borrow_mut().beats(ids.into_iter().zip(beats));
         if known.owner != Some(owner) || is_one_dead {
             known.owner = Some(owner);
@@ -324,14 +327,12 @@ impl GuardKeeper<'_> {
             self.fleet.guarded().retain(&keys);
             known.released = Some(released);
         }
-        let rows = self.link.query(OWED_BY, &[&self.me]).await?;
-        let owed = rows.iter().map(|row| row.get::<_, i64>(0));
-        let owed: Vec<i64> = owed
-            .filter(|ticket| known.draining.insert(*ticket))
-            .collect();
         self.known.notify_one();
         let mut drains = Vec::new();
         for ticket in owed {
+            if !known.draining.insert(ticket) {
+                continue;
+            }
             let mut guards: Vec<Guard> = fresh
                 .iter()
                 .filter(|(of, _)| *of == ticket)

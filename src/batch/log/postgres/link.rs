@@ -1,6 +1,5 @@
 //! One connection to the primary, made again when it breaks or when another server becomes the primary.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +25,8 @@ pub(super) struct Link {
 
 struct Session {
     connected: Connected,
-    statements: HashMap<&'static str, Statement>,
+    /// The statements that it was asked so far: a few.
+    statements: Vec<(&'static str, Statement)>,
 }
 
 impl Link {
@@ -86,16 +86,17 @@ impl Link {
             Some(session) if !session.connected.client.is_closed() => session,
             _ => Session {
                 connected: self.connector.connect(self.heard.as_ref()).await?,
-                statements: HashMap::new(),
+                statements: Vec::new(),
             },
         };
         let Connected { client, server } = &session.connected;
         let asked = async {
-            let statement = match session.statements.get(sql) {
-                Some(statement) => statement.clone(),
+            let mut known = session.statements.iter();
+            let statement = match known.find(|(known, _)| *known == sql) {
+                Some((_, statement)) => statement.clone(),
                 None => {
                     let statement = client.prepare(sql).await?;
-                    session.statements.insert(sql, statement.clone());
+                    session.statements.push((sql, statement.clone()));
                     statement
                 }
             };

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -17,9 +16,6 @@ use super::observer::{Observer, heartbeat_interval};
 use super::owner::{self, Instance, SeenInstance, Users};
 use crate::batch::fleet::{Deadline, Fleet, Owner, Role};
 use crate::batch::log::LogError;
-
-/// The number of looks at the lease within one lease.
-const LOOKS: u32 = 50;
 
 /// The end of a membership.
 pub(super) enum End {
@@ -111,7 +107,7 @@ impl Member<'_> {
         tokio::select! {
             biased;
             () = keeper.keep() => End::Expired,
-            () = end_with_lease(self.ownership, self.fleet, deadline, self.me.lease) => End::Fenced,
+            () = end_with_lease(self.fleet, deadline) => End::Fenced,
             end = async {
                 known.notified().await;
                 self.live(&changed, &contact, &observer, &learned).await
@@ -143,16 +139,14 @@ impl Member<'_> {
             }
             let asked = Instant::now();
             let routes = self.fleet.routes();
-            let beat = "SELECT beat_2($1, $2)";
-            let beat = self.link.query(beat, &[&self.me.id, &&**routes]).await;
-            let Ok(rows) = beat else { continue };
-            if !rows.first().is_some_and(|row| row.get(0)) {
-                return self.is_out().await;
-            }
-            self.fleet.lease().renew(asked);
-            let Ok(Ok(users)) = owner::look(&mut self.link).await else {
+            let Ok(beat) = owner::beat(&mut self.link, self.me.id, &routes).await else {
                 continue;
             };
+            let Some(users) = beat else {
+                return self.is_out().await;
+            };
+            self.fleet.lease().renew(asked);
+            let Ok(users) = users else { continue };
             let dead = observer.borrow_mut().dead(&users, self.me.id);
             let members = observer.borrow().members(&users, self.me.id, &routes);
             self.fleet.saw(members);
@@ -236,27 +230,13 @@ impl Member<'_> {
     }
 }
 
-/// Has the kernel end this process when it is stopped for longer than its lease, while it owns the log. Never returns.
-pub(super) async fn end_with_lease(
-    ownership: &OnceLock<Arc<Fence>>,
-    fleet: &Fleet,
-    mut deadline: Deadline,
-    lease: Duration,
-) {
-    loop {
-        sleep(lease / LOOKS).await;
-        if ownership.get().is_none() {
-            continue;
-        }
-        let lease = fleet.lease();
-        // While nothing is sent, nothing need end it: the server is away, and this process runs.
-        let left = if lease.may_send() {
-            lease.left()
-        } else {
-            Duration::ZERO
-        };
-        deadline.set(left);
-    }
+/// Has the kernel end this process when it is stopped for longer than its lease, once it owns the log. While nothing is
+/// sent, nothing need end it: the server is away, and this process runs. Never returns.
+pub(super) async fn end_with_lease(fleet: &Fleet, mut deadline: Deadline) {
+    fleet
+        .role_when(|role| matches!(role, Role::Recovering | Role::Owner))
+        .await;
+    fleet.lease().follow(|left| deadline.set(left)).await;
 }
 
 /// Returns the error for a log that this gateway cannot join.

@@ -68,7 +68,8 @@ impl Observer {
             let Some(seen) = self.seen.get_mut(&id) else {
                 continue;
             };
-            if seen.beat != beat {
+            // A look may be older than the one before.
+            if beat > seen.beat {
                 (seen.beat, seen.silent) = (beat, Duration::ZERO);
                 continue;
             }

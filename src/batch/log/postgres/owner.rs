@@ -18,11 +18,30 @@ pub(super) const FORMAT: i32 = 2;
 /// The oldest server that has all that the schema uses.
 pub(super) const OLDEST_SERVER: i32 = 130_000;
 
-const STATE: &str =
-    "SELECT l.format, l.moved, l.owner, current_setting('server_version_num')::integer,
-    current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
-    i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes
-    FROM log l LEFT JOIN instance i ON true";
+/// The trouble with a log that has lost its only row.
+const EMPTY: &str = "its table `log` is empty. Restore it from a backup, or install a new schema with `nsgate log prepare`";
+
+/// The columns and tables of a look at the users of the log.
+macro_rules! look_at {
+    ($before:literal, $from:literal) => {
+        concat!(
+            $before,
+            "l.format, l.moved, l.owner, current_setting('server_version_num')::integer, ",
+            "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on', ",
+            "i.id, i.name, i.beat, i.lease_ms, i.address, i.token, i.version, i.routes",
+            $from,
+            "log l LEFT JOIN instance i ON true"
+        )
+    };
+}
+
+const LOOK: &str = look_at!("SELECT ", " FROM ");
+/// A heartbeat and a look in one statement, which every gateway asks several times in each lease. What it shows is from
+/// before the heartbeat.
+const BEAT: &str = look_at!(
+    "WITH heartbeat AS (SELECT beat_2($1, $2) AS lives) SELECT ",
+    ", h.lives FROM heartbeat h, "
+);
 
 /// The process itself, as the log knows it.
 #[derive(Clone)]
@@ -88,39 +107,56 @@ impl Users {
 
 /// Returns the gateways that use the log; an error if no gateway of this version may use it.
 pub(super) async fn look(link: &mut Link) -> Result<Result<Users, String>, Trouble> {
-    let rows = link.query(STATE, &[]).await?;
+    Ok(users(&link.query(LOOK, &[]).await?))
+}
+
+/// Shows that a gateway lives, and returns the gateways that use the log; `None` if the others took this one for dead.
+pub(super) async fn beat(
+    link: &mut Link,
+    me: Uuid,
+    routes: &str,
+) -> Result<Option<Result<Users, String>>, Trouble> {
+    let rows = link.query(BEAT, &[&me, &routes]).await?;
     let Some(row) = rows.first() else {
-        let words = "its table `log` is empty. Restore it from a backup, or install a new schema with `nsgate log prepare`";
-        return Ok(Err(words.to_owned()));
+        // The server need not have carried the heartbeat out.
+        return Err(Trouble::silent(EMPTY));
+    };
+    Ok(row.get::<_, bool>(13).then(|| users(&rows)))
+}
+
+/// Reads what a look has shown; an error if no gateway of this version may use the log.
+fn users(rows: &[Row]) -> Result<Users, String> {
+    let Some(row) = rows.first() else {
+        return Err(EMPTY.to_owned());
     };
     let (format, moved): (i32, Option<String>) = (row.get(0), row.get(1));
     let (server, is_safe): (i32, bool) = (row.get(3), row.get(4));
     if server < OLDEST_SERVER {
-        return Ok(Err(format!(
+        return Err(format!(
             "the server is PostgreSQL {}, and version 13 is the oldest that works",
             server / 10_000
-        )));
+        ));
     }
     if !is_safe {
-        return Ok(Err("the server runs without `fsync` or without `full_page_writes`, so that a crash may lose what was acknowledged. Switch both on".to_owned()));
+        return Err("the server runs without `fsync` or without `full_page_writes`, so that a crash may lose what was acknowledged. Switch both on".to_owned());
     }
     if format < FORMAT {
-        return Ok(Err(format!(
+        return Err(format!(
             "its format is {format}, and this version needs format {FORMAT}: run `nsgate log prepare` of this version"
-        )));
+        ));
     }
     if format != FORMAT {
-        return Ok(Err(format!(
+        return Err(format!(
             "its format is {format}, and this version knows format {FORMAT}: start the version that made it, or a later one"
-        )));
+        ));
     }
     if let Some(moved) = moved {
-        return Ok(Err(moved));
+        return Err(moved);
     }
-    Ok(Ok(Users {
+    Ok(Users {
         owner: row.get(2),
         instances: rows.iter().filter_map(instance).collect(),
-    }))
+    })
 }
 
 fn instance(row: &Row) -> Option<SeenInstance> {

@@ -252,7 +252,7 @@ impl Thread {
             () = self.shared.written() => {}
             () = beat(&mut link, &fence, &me, &self.shared.fleet) => {}
             () = fence.is_lost() => {}
-            () = end_with_lease(&self.shared.ownership, &self.shared.fleet, deadline, me.lease) => {}
+            () = end_with_lease(&self.shared.fleet, deadline) => {}
         }
         self.shared.fleet.was_expired();
         leave(&mut link, me.id).await;
