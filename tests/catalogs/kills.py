@@ -134,7 +134,9 @@ class World:
             there = dict(zip(lines, pool.map(lambda line: self.settled(line, quiet, stuck), lines)))
         wrong += judged_writes(self.writes, there)
         wrong += judged_reads(self.writes, self.reads, there)
-        wrong += judged_transactions(self.writes, self.shown, there, self.described)
+        wrong += judged_transactions(
+            self.writes, self.shown, there, self.described, passed_on=len(self.uris) > 1
+        )
         # A write whose result was unknown has it now, and may not change it later.
         for write in self.writes:
             told = "committed" if write.whole(there) else "refused"

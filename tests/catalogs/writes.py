@@ -119,8 +119,11 @@ def judged_reads(writes, reads, there):
                 yield f"{write} was done or seen, and not seen in {read.line} {read.begun - since} s later"
 
 
-def judged_transactions(writes, shown, there, described):
-    """Checks that the gateway describes each batch as what became of it."""
+def judged_transactions(writes, shown, there, described, passed_on=False):
+    """Checks that the gateway describes each batch as what became of it.
+
+    With `passed_on`, a gateway may send a batch again that its client sent once: the attempts are batches of their own.
+    """
     for write in writes:
         if write.transaction is not None:
             status = described(write.transaction)
@@ -136,6 +139,10 @@ def judged_transactions(writes, shown, there, described):
         # Several batches may want the same versions, and one of them, or one of its attempts, has got them.
         done = [write.whole(there) for write in alike[entries]]
         others = not all(done) or any(write.sent > 1 for write in alike[entries])
+        if passed_on and not others:
+            told = {write.transaction for write in alike[entries]}
+            attempts = told | {other for other, versions in shown.items() if versions == entries}
+            others = None in told or any(described(other) == "Succeeded" for other in attempts - {id})
         if not {"Succeeded": any(done), "Failed": others}.get(status, False):
             yield f"{id} of {set(entries)} is described as {status}"
         if succeeded[entries] > 1:
