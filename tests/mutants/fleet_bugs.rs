@@ -57,6 +57,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[SIMULATED, FLEET],
     },
     Bug {
+        name: "a gateway that learns of no batches shows that it lives",
+        file: "src/batch/log/postgres/member.rs",
+        right: "            if contact.is_lost_for(every + keeper::LOOK_EVERY) {",
+        wrong: "            if contact.is_lost_for(every * 9999 + keeper::LOOK_EVERY) {",
+        checkers: &[&["--test", "gateway", "half_reached"]],
+    },
+    Bug {
         name: "a batch that is passed on has no key",
         file: "src/layer/share/pass_on.rs",
         right: "    if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {",
@@ -87,15 +94,15 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a time in which nobody reached the server makes the others dead",
         file: "src/batch/log/postgres/observer.rs",
-        right: "            *silent += since.min(interval.saturating_mul(2));",
-        wrong: "            *silent += since;",
+        right: "            seen.silent += since.min(heartbeat_interval(seen.lease).saturating_mul(2));",
+        wrong: "            seen.silent += since;",
         checkers: &[SILENCE],
     },
     Bug {
         name: "a guard is acknowledged while requests that came before it are under way",
         file: "src/batch/log/postgres/keeper.rs",
-        right: "                                if fleet.drain(&guard).await {",
-        wrong: "                                if fleet.guarded().len() > 9999 && fleet.drain(&guard).await {",
+        right: "                            let drains = guards.iter().map(|guard| fleet.drain(guard));",
+        wrong: "                            let drains = guards.iter().filter(|_| fleet.guarded().len() > 9999).map(|guard| fleet.drain(guard));",
         checkers: &[SIMULATED],
     },
     Bug {
