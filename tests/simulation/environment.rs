@@ -22,7 +22,7 @@ use crate::history::{Cause, History};
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::random::Random;
-use crate::scenario::{At, Scenario, Single, Table};
+use crate::scenario::{At, Faults, Scenario, Single, Table};
 use crate::trace::Trace;
 
 /// The world: everything but the gateway and its clients.
@@ -268,9 +268,11 @@ impl World {
         self.began.elapsed()
     }
 
-    /// Returns true if faults may still happen.
+    /// Returns true if something may still happen by chance. Beside one planned fault nothing does, or the course before
+    /// it would be another one.
     pub fn is_rough(&self) -> bool {
-        self.elapsed() < self.scenario.rough_for
+        let is_planned = matches!(self.scenario.faults, Faults::One { .. });
+        !is_planned && self.elapsed() < self.scenario.rough_for
     }
 
     /// A point at which a gateway may crash. It does if the scenario says so.

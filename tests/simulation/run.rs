@@ -279,7 +279,7 @@ async fn look_at(
 ) -> Option<String> {
     let stored = spot.map(|spot| decided(world, spot));
     let stored = stored.filter(|stored| !branch || !stored.is_empty());
-    let (Some(spot), Some(stored)) = (spot, stored) else {
+    let (Some(spot), Some(mut stored)) = (spot, stored) else {
         let saw = client.list(table, branch).await;
         let is_right = matches!(saw, Saw::NoTable) || branch;
         let wrong = format!("in the end table {table} does not exist and is shown as {saw:?}");
@@ -299,6 +299,8 @@ async fn look_at(
     };
     if unseen && matches!(&written, Some((_, _, Some(Outcome::Definite(409, 14))))) {
         sleep(world.scenario.settings.slot_cooldown).await;
+        // The network may have carried the refused create out.
+        stored = decided(world, spot);
         written = write_on(client, table, branch).await;
     }
     let Some((latest, op, outcome)) = written else {

@@ -44,10 +44,12 @@ async fn a_batch_that_the_database_has_lost_is_written_again_and_ends() {
     gate.open();
     batch.await.unwrap().ok();
     assert_everywhere(&world, 1, &[1, 2], "at the end").await;
-    let log = world.log();
-    for words in ["t1 in west", "t1 in east", "which it had acknowledged"] {
-        assert!(log.contains(words), "{words} is not in {log}");
-    }
+    let words = ["t1 in west", "t1 in east", "which it had acknowledged"];
+    until("it is reported", || {
+        let log = world.log();
+        words.iter().all(|words| log.contains(words))
+    })
+    .await;
     let kept = server.sql("SELECT count(*) FROM nsgate.batch WHERE verdict = 'c'");
     assert_eq!(kept, "1");
 }

@@ -190,8 +190,14 @@ fn check(case: Case, kind: &str, scenarios: &[Scenario]) -> usize {
             planned(scenario)
         );
     }
-    println!("{case:?}: {} single faults {kind}", ended.len());
-    ended.len()
+    let begun = ended
+        .iter()
+        .filter(|it| it.counts.get("batches begun") == 1);
+    let (begun, all) = (begun.count(), ended.len());
+    println!("{case:?}: {all} single faults {kind}, {begun} with a batch");
+    // A batch that is refused before it begins meets nothing.
+    assert!(begun * 10 > all * 9, "{case:?}: {kind}: {begun} of {all}");
+    all
 }
 
 #[test]
