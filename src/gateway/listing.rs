@@ -281,10 +281,11 @@ async fn all_tables<C: Catalogs + ?Sized>(
     }
     let mut query = cut.filters.clone();
     query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
+    let ask = Arc::new(request.ask(Identifier::root(), query, None));
     let segments = mounts.values().map(|mounts| Segment {
         key: mounts[0].namespace.to_string(),
         mount: mounts[0],
-        ask: request.ask(Identifier::root(), query.clone(), None),
+        ask: Arc::clone(&ask),
         may_lack: false,
     });
     let mut segments: Vec<_> = segments.collect();
@@ -342,7 +343,7 @@ impl Request<'_> {
         is_seen.then(|| Segment {
             key: OWNER.to_owned(),
             mount: owner,
-            ask: self.ask(owner.to_catalog(self.id), cut.filters.clone(), None),
+            ask: Arc::new(self.ask(owner.to_catalog(self.id), cut.filters.clone(), None)),
             may_lack: routes.below(self.id).next().is_some(),
         })
     }

@@ -14,6 +14,7 @@ mod batches;
 #[path = "../support/browser.rs"]
 mod browser;
 #[path = "../support/cable.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
 mod cable;
 #[path = "../support/client.rs"]
 mod client;

@@ -16,6 +16,9 @@ mod batches;
 mod batches_command;
 #[path = "../support/browser.rs"]
 mod browser;
+#[path = "../support/cable.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
+mod cable;
 mod catalog;
 mod catalog_addresses;
 #[path = "../support/client.rs"]

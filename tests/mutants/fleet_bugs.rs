@@ -57,6 +57,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[SIMULATED, FLEET],
     },
     Bug {
+        name: "a gateway that learns of no batches shows that it lives",
+        file: "src/batch/log/postgres/member.rs",
+        right: "            if contact.is_lost_for(every + keeper::LOOK_EVERY) {",
+        wrong: "            if contact.is_lost_for(every * 9999 + keeper::LOOK_EVERY) {",
+        checkers: &[&["--test", "gateway", "half_reached"]],
+    },
+    Bug {
         name: "a batch that is passed on has no key",
         file: "src/layer/share/pass_on.rs",
         right: "    if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {",

@@ -1,7 +1,7 @@
 //! A cable between two programs that can be cut at a chosen moment, or swallow what passes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,7 +26,17 @@ struct State {
     /// The number of connections so far, and of those that are held up.
     connections: AtomicU64,
     frozen: AtomicU64,
+    /// The words that mark a connection whose client has sent them; none if empty.
+    marks: OnceLock<&'static str>,
+    /// True if marked connections are held up.
+    holds_marked: AtomicBool,
     changed: Notify,
+}
+
+/// One connection through the cable.
+struct Connection {
+    number: u64,
+    is_marked: AtomicBool,
 }
 
 impl Cable {
@@ -82,19 +92,41 @@ impl Cable {
         self.state.changed.notify_waiters();
     }
 
+    /// Marks the connections whose clients send `words`, from now on.
+    pub fn mark(&self, words: &'static str) {
+        self.state.marks.set(words).unwrap();
+    }
+
+    /// Holds up marked connections, and those that will be; all others work.
+    pub fn hold_marked(&self) {
+        self.state.holds_marked.store(true, Ordering::SeqCst);
+    }
+
     /// Lets everything through again, what was held back included.
     pub fn open(&self) {
         self.state.is_shut.store(false, Ordering::SeqCst);
+        self.state.holds_marked.store(false, Ordering::SeqCst);
         self.state.changed.notify_waiters();
     }
 }
 
 impl State {
-    async fn passable(&self, connection: u64) {
-        while self.is_shut.load(Ordering::SeqCst) || connection < self.frozen.load(Ordering::SeqCst)
-        {
+    async fn passable(&self, connection: &Connection) {
+        let is_held = || {
+            let holds_marked = self.holds_marked.load(Ordering::SeqCst);
+            self.is_shut.load(Ordering::SeqCst)
+                || connection.number < self.frozen.load(Ordering::SeqCst)
+                || (holds_marked && connection.is_marked.load(Ordering::SeqCst))
+        };
+        while is_held() {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.changed.notified()).await;
         }
+    }
+
+    /// True if a request has the words that mark its connection.
+    fn marks(&self, request: &[u8]) -> bool {
+        let is_in = |words: &str| request.windows(words.len()).any(|it| it == words.as_bytes());
+        self.marks.get().is_some_and(|words| is_in(words))
     }
 
     /// True if this answer is the one to cut at.
@@ -112,7 +144,10 @@ async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
     let Ok(far) = TcpStream::connect(("127.0.0.1", server)).await else {
         return;
     };
-    let connection = state.connections.fetch_add(1, Ordering::SeqCst);
+    let connection = &Connection {
+        number: state.connections.fetch_add(1, Ordering::SeqCst),
+        is_marked: AtomicBool::new(false),
+    };
     near.set_nodelay(true).unwrap();
     far.set_nodelay(true).unwrap();
     let (near_read, near_write) = near.into_split();
@@ -127,7 +162,7 @@ async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     state: &State,
-    connection: u64,
+    connection: &Connection,
     is_answer: bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
@@ -135,6 +170,9 @@ async fn pass(
         let Ok(read @ 1..) = from.read(&mut buffer).await else {
             return;
         };
+        if !is_answer && state.marks(&buffer[..read]) {
+            connection.is_marked.store(true, Ordering::SeqCst);
+        }
         state.passable(connection).await;
         if is_answer && state.cuts_here() {
             return;

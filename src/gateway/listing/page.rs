@@ -12,6 +12,7 @@
 //! page. So what the last comparison has found holds for all names on the page.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -40,7 +41,8 @@ pub(super) struct Segment<'a> {
     pub(super) key: String,
     /// The first mount of the catalog.
     pub(super) mount: &'a Mount,
-    pub(super) ask: InternalRequest,
+    /// Shared by the segments, of which a page asks few.
+    pub(super) ask: Arc<InternalRequest>,
     /// True if the catalog need not have the namespace that is listed.
     pub(super) may_lack: bool,
 }

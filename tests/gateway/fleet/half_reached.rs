@@ -3,6 +3,43 @@
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::cable::Cable;
+
+/// What only the keeper of the guards asks.
+const KEEPERS_QUESTION: &str = "SELECT owner, ticket, released";
+
+#[tokio::test]
+async fn a_gateway_that_cannot_learn_of_batches_is_left_behind_until_it_can() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 0).await;
+    let cable = Cable::to(server.port).await;
+    cable.mark(KEEPERS_QUESTION);
+    let yaml = std::fs::read_to_string(world.folder().join("gateway.yaml")).unwrap();
+    let through = yaml.replace(&server.socket(), &server.loopback(cable.port));
+    assert_ne!(through, yaml);
+    world.join_with(&through).await;
+    let other = world.client_at(0);
+    until_it_serves(&other).await;
+    cable.hold_marked();
+    let begun = Instant::now();
+    let answer = world.client().post(BATCH, &pair(&world, 2)).await;
+    println!("{} after {:?}", answer.status, begun.elapsed());
+    assert_eq!(answer.status, 200, "{:?}", answer.body);
+    // It shows nothing that is not so.
+    let listed = other.post_nothing("/v1/table/west%24t1/version/list").await;
+    assert!(listed.status == 503 || listed.json()["versions"].as_array().unwrap().len() == 2);
+    until("it says so", || {
+        let log = world.log_at(0);
+        log.contains("does not learn which tables batches are on")
+    })
+    .await;
+    world.client().post(BATCH, &pair(&world, 3)).await.ok();
+    cable.open();
+    until_it_serves(&other).await;
+    assert_everywhere(&world, 1, &[1, 2, 3], "after it is back").await;
+}
 
 #[tokio::test]
 async fn an_owner_that_takes_connections_and_answers_nothing_is_not_waited_for_without_end() {

@@ -1,5 +1,6 @@
 //! Answers that are long, slow, broken or without end: the memory for a page, the time, and the requests that wait.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{self, StreamExt as _};
@@ -53,7 +54,7 @@ async fn page_within(
     let segment = Segment {
         key: "owner".to_owned(),
         mount: routes.find(&level).unwrap(),
-        ask: request.ask(id(&["p"]), Vec::new(), None),
+        ask: Arc::new(request.ask(id(&["p"]), Vec::new(), None)),
         may_lack: false,
     };
     let spelling = Level {
