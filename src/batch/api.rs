@@ -34,6 +34,7 @@ use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable}
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::request::origin::Origin;
+use crate::util::budget::pause_among;
 
 /// One request for a batch, with its body checked and `identity` removed.
 pub struct BatchCall {
@@ -81,9 +82,13 @@ impl Batches {
         let atomic = |backend: &Backend| self.may_be_atomic(backend);
         let operation_of = |entry| operation_of(&call.operations, entry);
         let label = |entry| call.form.label(operation_of(entry));
-        let plan = Plan::new(routed(&call, route)?, label, atomic)?;
+        let entries = routed(&call, route)?;
+        pause_among(entries.len()).await;
+        let plan = Plan::new(entries, label, atomic)?;
         self.may_declare(&plan, &call).await?;
+        pause_among(plan.entries.len()).await;
         let fingerprint = fingerprint(&call);
+        pause_among(plan.entries.len()).await;
         let entries = plan.entries.iter();
         let tables = entries.map(|entry| entry.line.table.clone()).collect();
         let context = self.context_of(&call.caller);

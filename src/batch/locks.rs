@@ -71,7 +71,10 @@ pub enum LockError {
 
 /// Locks that are held. Dropping it frees them.
 pub struct Hold {
+    /// The locks in the order of their keys, so that one of thousands is found at once.
     guards: Vec<Guard>,
+    /// The number of tables among them that are not freed.
+    tables: usize,
     locks: Locks,
     /// True if a lock was not free at once.
     waited: bool,
@@ -94,7 +97,8 @@ enum Mode {
 
 struct Guard {
     key: Key,
-    _lock: LockGuard,
+    /// `None` once it is freed.
+    lock: Option<LockGuard>,
 }
 
 #[expect(dead_code, reason = "a guard works by being there")]
@@ -216,7 +220,7 @@ impl Locks {
                     self.wait_for(&key, lock, mode, deadline).await?
                 }
             };
-            hold.guards.push(Guard { key, _lock: taken });
+            hold.add(key, taken);
         }
         Ok(hold)
     }
@@ -248,8 +252,7 @@ impl Locks {
                     self.wait_for(key, lock, *mode, deadline).await?
                 }
             };
-            let key = key.clone();
-            hold.guards.push(Guard { key, _lock: taken });
+            hold.add(key.clone(), taken);
         }
         Ok(hold)
     }
@@ -302,17 +305,28 @@ impl Hold {
     fn with_room(locks: &Locks, guards: usize) -> Self {
         Self {
             guards: Vec::with_capacity(guards),
+            tables: 0,
             locks: locks.clone(),
             waited: false,
             batch: None,
         }
     }
 
+    /// Adds a lock whose key comes after those of all others.
+    fn add(&mut self, key: Key, lock: LockGuard) {
+        self.tables += usize::from(matches!(key, Key::Table(_)));
+        let lock = Some(lock);
+        self.guards.push(Guard { key, lock });
+    }
+
     /// Adds the locks of `other` to this hold.
     pub fn join(&mut self, mut other: Self) {
+        self.guards.retain(|guard| guard.lock.is_some());
         let known = self.guards.len();
         self.guards.append(&mut other.guards);
+        self.tables += std::mem::take(&mut other.tables);
         self.tell_from(known);
+        self.guards.sort_by(|one, other| one.key.cmp(&other.key));
     }
 
     /// True if a lock was not free at once.
@@ -322,25 +336,38 @@ impl Hold {
 
     /// Frees one table, and with the last table also the namespaces above.
     pub fn free(&mut self, table: &TableKey) {
-        self.free_where(|key| matches!(key, Key::Table(held) if held == table));
-        if !self
-            .guards
-            .iter()
-            .any(|guard| matches!(guard.key, Key::Table(_)))
-        {
-            self.free_where(|_| true);
+        let key = Key::Table(table.clone());
+        let first = self.guards.partition_point(|guard| guard.key < key);
+        let held = self.guards[first..].iter().take_while(|it| it.key == key);
+        for place in first..first + held.count() {
+            self.free_at(place);
+        }
+        if self.tables == 0 {
+            self.free_all();
         }
     }
 
-    fn free_where(&mut self, which: impl Fn(&Key) -> bool) {
-        let freed = self.guards.extract_if(.., |guard| which(&guard.key));
-        for Guard { key, _lock } in freed {
-            if let (Some(_), Key::Table(table)) = (self.batch, &key) {
+    fn free_all(&mut self) {
+        for place in 0..self.guards.len() {
+            self.free_at(place);
+        }
+        self.guards.clear();
+    }
+
+    /// Frees the lock at a place of `guards`, which stays there without it.
+    fn free_at(&mut self, place: usize) {
+        let Guard { key, lock } = &mut self.guards[place];
+        let Some(lock) = lock.take() else {
+            return;
+        };
+        if let Key::Table(table) = key {
+            self.tables -= 1;
+            if self.batch.is_some() {
                 self.locks.shared.holders.remove(table);
             }
-            drop(_lock);
-            self.locks.forget(&key);
         }
+        drop(lock);
+        self.locks.forget(key);
     }
 }
 
@@ -374,7 +401,7 @@ fn in_order(mut wanted: Vec<(Key, Mode)>) -> Vec<(Key, Mode)> {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.free_where(|_| true);
+        self.free_all();
     }
 }
 

@@ -19,8 +19,11 @@ use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
 use crate::request::context::RequestContext;
 use crate::request::origin::Origin;
+use crate::util::budget::pause_among;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The bytes of a short entry.
+const SHORTEST_ENTRY: usize = 64;
 /// The longest `Idempotency-Key`, in bytes.
 const LONGEST_KEY: usize = 255;
 
@@ -36,6 +39,7 @@ pub(super) async fn commit(
     let (head, body) = request.into_parts();
     let caller = caller(&head)?;
     let body = request_body::read(body, shared.json_body).await?;
+    pause_among(body.len() / SHORTEST_ENTRY).await;
     let most = shared.batches.max_entries();
     let (form, operations) = if operation == Operation::BatchCommitTables {
         let kinds = match head.uri.path().trim_end_matches('/') {
@@ -53,6 +57,7 @@ pub(super) async fn commit(
         operations,
         caller,
     };
+    pause_among(call.operations.len()).await;
     audited::note_batch(world, &head.extensions, &call.operations);
     let rights = head.extensions.get::<Rights>();
     let may_write = |id: &Identifier| match rights {

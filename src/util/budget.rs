@@ -1,4 +1,4 @@
-//! Ends the turn of a task after a number of bytes, so that other requests and timers of its worker run.
+//! Ends the turn of a task after a number of bytes, or of futures in it, so that other requests and timers of its worker run.
 //!
 //! tokio ends a turn after 128 operations on sockets. One of them may move hundreds of KiB, so a body that arrives as
 //! fast as it leaves would go on for 20 MiB, and for 50 ms if it is filtered as well (`growth`). A task that has used
@@ -13,6 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
+/// The operations in one turn of a task.
+const BUDGET: usize = 128;
+/// The number of entries from which on there are pauses.
+const MANY: usize = 64;
 /// The bytes that are as much as one operation. 128 of them, 1 MiB, take about half a millisecond to pass on.
 const UNIT: usize = 8 << 10;
 /// The most bytes that one operation writes. The system takes as many as a client reads meanwhile.
@@ -29,6 +33,40 @@ impl<T> BudgetedStream<T> {
 
     pub(crate) fn get_ref(&self) -> &T {
         &self.0
+    }
+}
+
+/// One of many futures in a task, which uses up the budget of the task by its polls: each is worth many operations on
+/// sockets.
+#[derive(Debug)]
+pub(crate) struct Rationed<F> {
+    future: F,
+    units: usize,
+}
+
+impl<F> Rationed<F> {
+    /// Lets at most `at_once` of its like go on in one turn of the task.
+    pub(crate) fn new(future: F, at_once: usize) -> Self {
+        let units = BUDGET / at_once;
+        Self { future, units }
+    }
+}
+
+impl<F: Future + Unpin> Future for Rationed<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        ready!(poll_turn(cx));
+        take_units(self.units - 1);
+        Pin::new(&mut self.future).poll(cx)
+    }
+}
+
+/// Lets other requests of the worker run between two steps over many `entries`, each of which takes milliseconds for a
+/// thousand (`growth`).
+pub(crate) async fn pause_among(entries: usize) {
+    if entries >= MANY {
+        tokio::task::yield_now().await;
     }
 }
 

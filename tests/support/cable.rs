@@ -125,7 +125,11 @@ impl State {
 
     /// True if a request has the words that mark its connection.
     fn marks(&self, request: &[u8]) -> bool {
-        let is_in = |words: &str| request.windows(words.len()).any(|it| it == words.as_bytes());
+        let is_in = |words: &str| {
+            request
+                .windows(words.len())
+                .any(|it| it == words.as_bytes())
+        };
         self.marks.get().is_some_and(|words| is_in(words))
     }
 

@@ -45,7 +45,8 @@ impl Hold {
 
     /// Records who holds the tables from this guard on.
     pub(super) fn tell_from(&self, first: usize) {
-        for guard in &self.guards[first..] {
+        let held = self.guards[first..].iter();
+        for guard in held.filter(|guard| guard.lock.is_some()) {
             if let (Some(batch), Key::Table(table)) = (self.batch, &guard.key) {
                 self.locks.shared.holders.insert(table.clone(), batch);
             }

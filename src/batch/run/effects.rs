@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
-use super::{BatchRun, EffectOutcome, Pending};
+use super::{BatchRun, EffectOutcome, Pending, REQUESTS_AT_ONCE};
 use crate::batch::AWAY;
 use crate::batch::api::outcomes::BatchAnswer;
 use crate::batch::locks::LockError;
@@ -17,38 +17,38 @@ use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Answer, Decision, Effect, Event, Refusal, Settled, State};
 use crate::metrics::Phase;
+use crate::util::budget::Rationed;
 
 impl BatchRun {
     /// Carries out an effect at once, or starts it and adds it to `pending`.
     pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
+        let begin = |effect| pending.push(Rationed::new(effect, REQUESTS_AT_ONCE));
         match effect {
-            Effect::Lock => pending.push(self.lock()),
-            Effect::Validate(share) => pending.push(self.validate(share)),
-            Effect::LogIntent => pending.push(self.log_intent()),
+            Effect::Lock => begin(self.lock()),
+            Effect::Validate(share) => begin(self.validate(share)),
+            Effect::LogIntent => begin(self.log_intent()),
             Effect::Hide => self.hide(),
-            Effect::StartClock => pending.push(self.clock()),
-            Effect::Create { entry, again } => pending.push(self.create(entry, again)),
-            Effect::Find { entry, again } => {
-                pending.push(self.find(entry, again, state.is_undoing()))
-            }
+            Effect::StartClock => begin(self.clock()),
+            Effect::Create { entry, again } => begin(self.create(entry, again)),
+            Effect::Find { entry, again } => begin(self.find(entry, again, state.is_undoing())),
             Effect::LogDecision(decision) => {
                 self.lap(Phase::Prepare);
                 let abort = decision == Decision::Abort;
                 self.given_up.store(abort, Ordering::Relaxed);
-                pending.push(self.log_decision(decision, state));
+                begin(self.log_decision(decision, state));
             }
             Effect::Reveal => self.reveal(),
             Effect::Answer(answer) => self.answer(answer),
-            Effect::Delete { entry, again } => pending.push(self.delete(entry, again)),
-            Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
+            Effect::Delete { entry, again } => begin(self.delete(entry, again)),
+            Effect::Remove { entry, again } => begin(self.remove(entry, again)),
             Effect::Show(entry) => self.show(entry),
             Effect::Reserve(entry) => self.reserve(entry),
-            Effect::Watch(entry) => pending.push(self.watch(entry, state)),
+            Effect::Watch(entry) => begin(self.watch(entry, state)),
             Effect::Free(entry) => self.unwatch(entry, state),
             Effect::Note(entry, settled) => {
                 let settled = self.as_noted(entry, settled);
                 let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
-                pending.push(logged(async move {
+                begin(logged(async move {
                     log.note(id, entry, settled).await?;
                     Ok(Event::Noted(entry))
                 }));
@@ -58,7 +58,7 @@ impl BatchRun {
                 let log = Arc::clone(&self.coordinator.log);
                 let (id, now) = (self.id, self.coordinator.clock);
                 let superseded = std::mem::take(&mut self.superseded);
-                pending.push(logged(async move {
+                begin(logged(async move {
                     // Once this batch has ended, its COMMIT may be forgotten. Then it no longer shows who made these
                     // versions.
                     for (other, entry) in superseded {

@@ -189,9 +189,11 @@ impl BatchRun {
             }
         }
         let table = &self.plan.line(share).table;
-        let mut shares = 0..self.unlocked.len();
-        let others = |other: usize| !self.unlocked[other] && self.plan.line(other).table == *table;
-        if !shares.any(others) {
+        // Shares of one table are neighbours.
+        let is_here = |other: &usize| self.plan.line(*other).table == *table;
+        let before = (0..share).rev().take_while(is_here);
+        let mut others = before.chain((share + 1..self.unlocked.len()).take_while(is_here));
+        if others.all(|other| self.unlocked[other]) {
             self.hold.free(table);
         }
     }

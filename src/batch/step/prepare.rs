@@ -1,6 +1,8 @@
 //! Prepare, the phase before the decision: decides which creates are sent now (shares side by side, the entries of a
 //! share in their order), and what proves that a version is ours.
 
+use std::collections::BTreeMap;
+
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
 
@@ -21,8 +23,30 @@ pub(super) enum Created {
 impl State {
     /// Continues the prepare phase: sends the next create of each share, or decides.
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
+        self.advance_in(0..self.progress.len(), effects);
+    }
+
+    /// Does the same after an answer about an entry. Nothing has changed for other shares, unless their entries are
+    /// sent together with those of this one.
+    fn advance_after(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        let share = &self.shape.shares[self.share_of(entry)];
+        if share
+            .iter()
+            .any(|other| self.shape.groups[*other].is_some())
+        {
+            return self.advance(effects);
+        }
+        match share[..] {
+            [_] => self.advance_in(None, effects),
+            _ => self.advance_in(share.clone(), effects),
+        }
+    }
+
+    /// Decides, or sends those of `waiting` whose turn it is.
+    fn advance_in(&mut self, waiting: impl IntoIterator<Item = usize>, effects: &mut Vec<Effect>) {
         let made = |entry: &usize| self.is_made(*entry);
-        let mut entries = (0..self.progress.len()).filter(made);
+        // The last ones are the last to be answered, so that one look is enough as a rule.
+        let mut entries = (0..self.progress.len()).rev().filter(made);
         if self.failure.is_some() {
             // Wait for creates in flight (each has a time limit), so that undo meets as few surprises as possible.
             let asked = |entry| matches!(self.progress[entry], EntryState::Creating { .. });
@@ -32,8 +56,9 @@ impl State {
         } else if entries.all(|entry| self.is_ours(entry)) {
             self.decide(Decision::Commit, effects);
         } else {
-            let next = |entry: &usize| self.may_be_made(*entry);
-            let next: Vec<usize> = (0..self.progress.len()).filter(next).collect();
+            let mut groups = BTreeMap::new();
+            let next = |entry: &usize| self.may_be_made(*entry, &mut groups);
+            let next: Vec<usize> = waiting.into_iter().filter(next).collect();
             for entry in next {
                 self.progress[entry] = EntryState::Creating { lost: false };
                 let again = false;
@@ -43,23 +68,29 @@ impl State {
     }
 
     /// True if the entry's create may be sent now: all earlier entries of its share are created. Entries that a catalog
-    /// makes all or nothing are sent together, so each of them must be ready.
-    fn may_be_made(&self, entry: usize) -> bool {
-        let group = self.shape.groups[entry];
-        let together =
-            |other: usize| other == entry || (group.is_some() && self.shape.groups[other] == group);
-        let reached = |other: usize| {
-            let share = &self.shape.shares[self.share_of(other)];
-            let before = share.iter().take_while(|before| **before != other);
-            before
-                .filter(|before| !together(**before))
-                .all(|before| self.is_ours(*before))
+    /// makes all or nothing are sent together, so each of them must be ready; `groups` has what is known of that.
+    fn may_be_made(&self, entry: usize, groups: &mut BTreeMap<usize, bool>) -> bool {
+        if !self.is_made(entry) || !matches!(self.progress[entry], EntryState::Pending) {
+            return false;
+        }
+        let Some(group) = self.shape.groups[entry] else {
+            return self.is_reached(entry);
         };
-        self.is_made(entry)
-            && self.progress[entry] == EntryState::Pending
-            && (0..self.progress.len())
-                .filter(|other| together(*other))
-                .all(reached)
+        *groups.entry(group).or_insert_with(|| {
+            let mut all = (0..self.progress.len()).zip(&self.shape.groups);
+            all.all(|(other, its)| *its != Some(group) || self.is_reached(other))
+        })
+    }
+
+    /// True if all entries that come before an entry in its share, and are not sent together with it, are created.
+    fn is_reached(&self, entry: usize) -> bool {
+        let group = self.shape.groups[entry];
+        let share = &self.shape.shares[self.share_of(entry)];
+        let mut before = share.iter().take_while(|before| **before != entry);
+        before.all(|before| {
+            let together = group.is_some() && self.shape.groups[*before] == group;
+            together || self.is_ours(*before)
+        })
     }
 
     pub(super) fn create_answered(
@@ -108,7 +139,7 @@ impl State {
             effects.push(Effect::Find { entry, again });
         }
         match self.phase {
-            Phase::Preparing => self.advance(effects),
+            Phase::Preparing => self.advance_after(entry, effects),
             Phase::Undoing => self.proceed(effects),
             _ => {}
         }
@@ -144,7 +175,7 @@ impl State {
                 EntryState::Uncertain { lost }
             }
         };
-        self.advance(effects);
+        self.advance_after(entry, effects);
     }
 
     fn unproven(&self, entry: usize) -> Refusal {

@@ -8,6 +8,8 @@ use super::{Decision, Effect, Hazard, Kind, Match, Refusal, Settled, Shape};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) shape: Shape,
+    /// The share of each entry.
+    pub(super) share_of: Vec<usize>,
     /// The state of each entry, by entry.
     pub(super) progress: Vec<EntryState>,
     pub(super) phase: Phase,
@@ -125,7 +127,14 @@ pub(super) enum DeleteEvidence {
 impl State {
     /// Creates the state of a new batch.
     pub fn new(shape: Shape) -> Self {
+        let mut share_of = vec![0; shape.kinds.len()];
+        for (share, entries) in shape.shares.iter().enumerate() {
+            for entry in entries {
+                share_of[*entry] = share;
+            }
+        }
         Self {
+            share_of,
             progress: vec![EntryState::Pending; shape.kinds.len()],
             unlocked: vec![false; shape.shares.len()],
             leaving: vec![LateRemoval::No; shape.kinds.len()],
@@ -237,6 +246,19 @@ impl State {
         decided && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
+    /// True once the decision is carried out.
+    pub fn is_decided(&self) -> bool {
+        !matches!(
+            self.phase,
+            Phase::New
+                | Phase::Locking
+                | Phase::Validating(_)
+                | Phase::Intending
+                | Phase::Preparing
+                | Phase::Deciding(_)
+        )
+    }
+
     /// True if ABORT is durable and the batch is in its undo.
     pub fn is_undoing(&self) -> bool {
         self.phase == Phase::Undoing
@@ -321,9 +343,7 @@ impl State {
     }
 
     pub(super) fn share_of(&self, entry: usize) -> usize {
-        let mut shares = self.shape.shares.iter();
-        let share = shares.position(|share| share.contains(&entry));
-        share.unwrap_or_default()
+        self.share_of[entry]
     }
 }
 

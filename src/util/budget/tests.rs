@@ -4,6 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
@@ -156,4 +158,16 @@ async fn a_worker_looks_at_its_timers_after_every_turn() {
     let turns = turns.load(Ordering::Relaxed);
     assert!((50..=200).contains(&turns), "{turns}");
     busy.abort();
+}
+
+#[tokio::test]
+async fn of_many_futures_in_a_task_only_some_go_on_in_a_turn() {
+    let polls = AtomicUsize::new(0);
+    let all = (0..1_000).map(|_| {
+        let count = || std::future::ready(polls.fetch_add(1, Ordering::Relaxed));
+        Rationed::new(Box::pin(async move { _ = count().await }), 16)
+    });
+    let all: FuturesUnordered<_> = all.collect();
+    let ((), most) = most_at_once(&polls, all.collect()).await;
+    assert_eq!((polls.load(Ordering::Relaxed), most), (1_000, 16));
 }
