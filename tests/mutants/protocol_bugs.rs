@@ -101,8 +101,8 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     Bug {
         name: "a removal before the commit",
         file: PREPARE,
-        right: "        self.is_made(entry)\n            && self.progress",
-        wrong: "        self.progress",
+        right: "        if !self.is_made(entry) || !matches!(",
+        wrong: "        if !matches!(",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
