@@ -316,11 +316,6 @@ impl IdleTracker {
             order => order,
         }
     }
-
-    /// Has the next look return [`Directive::ReleaseBuffers`] again.
-    pub fn put_off(&mut self) {
-        self.resting = false;
-    }
 }
 
 /// Decides by the time that the connection has been quiet. Headers have `headers`, a pause between requests has `idle`,

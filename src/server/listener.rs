@@ -36,8 +36,6 @@ use workers::{Stream, Workers};
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The time without a request after which a connection releases its buffers.
 const BUFFER_RETENTION: Duration = Duration::from_secs(2);
-/// The most connections that release their buffers at a time, unless there are thousands of them.
-const MOST_RELEASES: usize = 128;
 /// The time without a request after which a connection is closed. It is longer than clients commonly keep theirs, so
 /// that the client closes first, and no request meets a connection that is just being closed.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -281,16 +279,8 @@ where
             stalled: serving.stall_timeout,
         };
         let now = Instant::now();
-        // A thousand at once would keep the requests of their worker waiting for 20 ms (`growth over-connections`).
-        let mut releases = MOST_RELEASES.max(self.watched.len() / 16);
         for OpenConnection { state, watch, .. } in self.watched.values_mut() {
-            match watch.look(state, patience, now) {
-                Directive::ReleaseBuffers if releases == 0 => watch.put_off(),
-                order => {
-                    releases -= usize::from(order == Directive::ReleaseBuffers);
-                    state.order(order);
-                }
-            }
+            state.order(watch.look(state, patience, now));
         }
     }
 

@@ -93,17 +93,3 @@ fn a_connection_is_told_once_a_pause_to_rest_and_does_so_only_in_one() {
     assert_eq!(at(63), Directive::Continue);
     assert_eq!(at(123), Directive::ReleaseBuffers, "the next pause");
 }
-
-#[test]
-fn a_release_that_is_put_off_is_ordered_again() {
-    let (state, start) = (ConnectionState::new(), Instant::now());
-    let mut watch = IdleTracker::new(start);
-    drop(state.began());
-    let mut at = |seconds| watch.look(&state, PATIENCE, start + Duration::from_secs(seconds));
-    assert_eq!(at(0), Directive::Continue);
-    assert_eq!(at(60), Directive::ReleaseBuffers);
-    assert_eq!(at(61), Directive::Continue, "once is enough");
-    watch.put_off();
-    let order = watch.look(&state, PATIENCE, start + Duration::from_secs(62));
-    assert_eq!(order, Directive::ReleaseBuffers);
-}
