@@ -88,8 +88,8 @@ impl Program {
             std::fs::write(folder.path().join(name), content).unwrap();
         }
         let program = running_gateway::command(folder.path());
-        // Clients and catalogs of the bench share the processors with the gateway, and would keep it waiting. Not for
-        // root, `nice` warns, and starts it all the same.
+        // Clients and catalogs of the bench share the processors with the gateway, and would keep it waiting. For
+        // anyone but root, `nice` warns, and starts it all the same.
         let mut command = Command::new("nice");
         command.args(["-n", "-20"]).arg(program.get_program());
         command.args(program.get_args()).current_dir(folder.path());

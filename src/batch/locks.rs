@@ -8,6 +8,7 @@
 //! nothing. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
 //! other tables need.
 
+mod hold;
 mod holders;
 mod queues;
 mod table_key;
@@ -16,12 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::batch::log::BatchId;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
+pub use hold::Hold;
+use hold::LockGuard;
 pub use queues::Free;
 use queues::{Queue, QueueTicket, Queues};
 pub use table_key::{TableHasher, TableKey};
@@ -69,19 +72,6 @@ pub enum LockError {
     Unacknowledged,
 }
 
-/// Locks that are held. Dropping it frees them.
-pub struct Hold {
-    /// The locks in the order of their keys, so that one of thousands is found at once.
-    guards: Vec<Guard>,
-    /// The number of tables among them that are not freed.
-    tables: usize,
-    locks: Locks,
-    /// True if a lock was not free at once.
-    waited: bool,
-    /// The batch that holds the locks; `None` if it is no batch.
-    batch: Option<BatchId>,
-}
-
 /// The object that is locked. Namespaces sort before tables, and a namespace before those below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
@@ -93,18 +83,6 @@ enum Key {
 enum Mode {
     Shared,
     Exclusive,
-}
-
-struct Guard {
-    key: Key,
-    /// `None` once it is freed.
-    lock: Option<LockGuard>,
-}
-
-#[expect(dead_code, reason = "a guard works by being there")]
-enum LockGuard {
-    Shared(OwnedRwLockReadGuard<()>),
-    Exclusive(OwnedRwLockWriteGuard<()>),
 }
 
 impl Locks {
@@ -296,81 +274,6 @@ impl Locks {
     }
 }
 
-impl Hold {
-    /// Returns a hold without locks.
-    pub fn none(locks: &Locks) -> Self {
-        Self::with_room(locks, 0)
-    }
-
-    fn with_room(locks: &Locks, guards: usize) -> Self {
-        Self {
-            guards: Vec::with_capacity(guards),
-            tables: 0,
-            locks: locks.clone(),
-            waited: false,
-            batch: None,
-        }
-    }
-
-    /// Adds a lock whose key comes after those of all others.
-    fn add(&mut self, key: Key, lock: LockGuard) {
-        self.tables += usize::from(matches!(key, Key::Table(_)));
-        let lock = Some(lock);
-        self.guards.push(Guard { key, lock });
-    }
-
-    /// Adds the locks of `other` to this hold.
-    pub fn join(&mut self, mut other: Self) {
-        self.guards.retain(|guard| guard.lock.is_some());
-        let known = self.guards.len();
-        self.guards.append(&mut other.guards);
-        self.tables += std::mem::take(&mut other.tables);
-        self.tell_from(known);
-        self.guards.sort_by(|one, other| one.key.cmp(&other.key));
-    }
-
-    /// True if a lock was not free at once.
-    pub fn waited(&self) -> bool {
-        self.waited
-    }
-
-    /// Frees one table, and with the last table also the namespaces above.
-    pub fn free(&mut self, table: &TableKey) {
-        let key = Key::Table(table.clone());
-        let first = self.guards.partition_point(|guard| guard.key < key);
-        let held = self.guards[first..].iter().take_while(|it| it.key == key);
-        for place in first..first + held.count() {
-            self.free_at(place);
-        }
-        if self.tables == 0 {
-            self.free_all();
-        }
-    }
-
-    fn free_all(&mut self) {
-        for place in 0..self.guards.len() {
-            self.free_at(place);
-        }
-        self.guards.clear();
-    }
-
-    /// Frees the lock at a place of `guards`, which stays there without it.
-    fn free_at(&mut self, place: usize) {
-        let Guard { key, lock } = &mut self.guards[place];
-        let Some(lock) = lock.take() else {
-            return;
-        };
-        if let Key::Table(table) = key {
-            self.tables -= 1;
-            if self.batch.is_some() {
-                self.locks.shared.holders.remove(table);
-            }
-        }
-        drop(lock);
-        self.locks.forget(key);
-    }
-}
-
 /// Lists the locks of a batch: the tables, and the namespaces above them.
 fn of_batch(tables: impl IntoIterator<Item = TableKey>) -> Vec<(Key, Mode)> {
     let mut wanted = Vec::new();
@@ -397,12 +300,6 @@ fn in_order(mut wanted: Vec<(Key, Mode)>) -> Vec<(Key, Mode)> {
     wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
     wanted.dedup_by(|(one, _), (other, _)| one == other);
     wanted
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.free_all();
-    }
 }
 
 #[cfg(test)]

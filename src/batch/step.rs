@@ -26,12 +26,14 @@
 mod prepare;
 #[cfg(test)]
 mod random_test;
+mod rollback_probe;
 mod settle;
 mod state;
 mod types;
 
 use prepare::Created;
-use state::{EntryState, Phase, RollbackProbe};
+use rollback_probe::RollbackProbe;
+use state::{EntryState, Phase};
 
 pub use crate::batch::step::types::{
     Answer, Decision, Effect, Event, Finding, Hazard, Kind, LockedEntry, Match, Refusal, Settled,

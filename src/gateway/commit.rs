@@ -22,8 +22,8 @@ use crate::request::origin::Origin;
 use crate::util::budget::pause_among;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The bytes of a short entry.
-const SHORTEST_ENTRY: usize = 64;
+/// The bytes of a short entry of a batch.
+const SHORT_ENTRY: usize = 64;
 /// The longest `Idempotency-Key`, in bytes.
 const LONGEST_KEY: usize = 255;
 
@@ -39,7 +39,7 @@ pub(super) async fn commit(
     let (head, body) = request.into_parts();
     let caller = caller(&head)?;
     let body = request_body::read(body, shared.json_body).await?;
-    pause_among(body.len() / SHORTEST_ENTRY).await;
+    pause_among(body.len() / SHORT_ENTRY).await;
     let most = shared.batches.max_entries();
     let (form, operations) = if operation == Operation::BatchCommitTables {
         let kinds = match head.uri.path().trim_end_matches('/') {

@@ -1,4 +1,5 @@
-//! Ends the turn of a task after a number of bytes, or of futures in it, so that other requests and timers of its worker run.
+//! Ends the turn of a task after a number of bytes, or of futures in it, so that other requests and timers of its worker
+//! run.
 //!
 //! tokio ends a turn after 128 operations on sockets. One of them may move hundreds of KiB, so a body that arrives as
 //! fast as it leaves would go on for 20 MiB, and for 50 ms if it is filtered as well (`growth`). A task that has used

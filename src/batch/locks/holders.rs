@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Hold, Key, Locks, TableKey};
+use super::{Key, Locks, TableKey};
 use crate::batch::log::BatchId;
 use crate::batch::step::LockedEntry;
 
@@ -33,24 +33,6 @@ impl Locks {
     pub fn holder(&self, table: &TableKey) -> Option<BatchId> {
         let holders = &self.shared.holders;
         holders.get(table).map(|batch| *batch)
-    }
-}
-
-impl Hold {
-    /// Names the batch that holds these locks, and those that join them.
-    pub fn belongs_to(&mut self, batch: BatchId) {
-        self.batch = Some(batch);
-        self.tell_from(0);
-    }
-
-    /// Records who holds the tables from this guard on.
-    pub(super) fn tell_from(&self, first: usize) {
-        let held = self.guards[first..].iter();
-        for guard in held.filter(|guard| guard.lock.is_some()) {
-            if let (Some(batch), Key::Table(table)) = (self.batch, &guard.key) {
-                self.locks.shared.holders.insert(table.clone(), batch);
-            }
-        }
     }
 }
 
@@ -97,6 +79,15 @@ mod tests {
         assert_eq!((locks.holder(&t), locks.holder(&u)), (None, Some(other)));
         drop(next);
         assert_eq!(locks.blocking([&u, &t]), None);
+        let mut hold = locks.exclusive([u.clone()], wait).await.unwrap();
+        hold.join(locks.exclusive([t.clone()], wait).await.unwrap());
+        hold.free(&t);
+        assert_eq!(
+            locks.blocking([&t, &u]),
+            Some(LockedEntry { entry: 1, by: None })
+        );
+        hold.free(&u);
+        assert_eq!(locks.blocking([&t, &u]), None);
         assert!(locks.is_empty() && locks.shared.holders.is_empty());
     }
 }

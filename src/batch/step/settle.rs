@@ -1,7 +1,8 @@
 //! Settlement, the phase after the decision: finishes or undoes each share, decides what may be deleted, unlocks it,
 //! and watches it for as long as a request may still arrive.
 
-use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
+use super::rollback_probe::{DeleteEvidence, RollbackProbe};
+use super::state::{EntryState, LateRemoval, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Refusal, Settled};
 
 impl State {

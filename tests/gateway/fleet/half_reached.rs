@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::cable::Cable;
 
-/// What only the keeper of the guards asks.
+/// The question that only the keeper of the guards asks.
 const KEEPERS_QUESTION: &str = "SELECT owner, ticket, released";
 
 #[tokio::test]
