@@ -4,6 +4,7 @@
 //! so that the process can end and recovery can read what the disk really holds.
 
 mod cause;
+mod closed;
 mod file;
 mod keys;
 mod mark;
@@ -22,6 +23,7 @@ use redb::{Database, TableDefinition};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use cause::Cause;
+use closed::CloseNote;
 use file::LogFile;
 use mark::{LogMarker, MarkFile};
 use writer::{Answer, LINGER, Write, WriteKind, write_all};
@@ -55,7 +57,10 @@ pub struct DiskLog {
 
 struct Running {
     database: Arc<Database>,
-    writer: JoinHandle<()>,
+    /// The writer thread. It returns true if every write was made.
+    writer: JoinHandle<bool>,
+    /// The note to leave at the end; `None` if the log is not a file.
+    note: Option<CloseNote>,
 }
 
 /// Returns what the operator must do if the folder of the log at `path` is missing; `None` if it exists.
@@ -106,7 +111,8 @@ impl DiskLog {
             let database = file.open()?;
             file.name().map_err(|error| error.to_string())?;
             let marker = mark.admit(&database)?;
-            let log = Self::start(name.clone(), database, Some(marker), LINGER, on_failure);
+            let beside = Some((marker, CloseNote::of(path)));
+            let log = Self::start(name.clone(), database, beside, LINGER, on_failure);
             let mut log = log.map_err(|error| error.to_string())?;
             log.is_new = file.is_new();
             Ok(log)
@@ -126,7 +132,7 @@ impl DiskLog {
     fn start(
         path: String,
         database: Database,
-        marker: Option<LogMarker>,
+        beside: Option<(LogMarker, CloseNote)>,
         linger: Duration,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
@@ -140,18 +146,20 @@ impl DiskLog {
         let (writes, queue) = sync_channel(QUEUE);
         let (written, ended) = (Arc::clone(&database), Cause::default());
         let (of_writer, at) = (ended.clone(), path.clone());
+        let (marker, note) = beside.unzip();
         let writer = std::thread::Builder::new()
             .name("batch-log".into())
             .spawn(move || {
                 // After a panic, no write may follow, because it may have left the data half changed.
                 let work = || write_all(&written, &queue, marker, linger);
                 let failure = match catch_unwind(AssertUnwindSafe(work)) {
-                    Ok(Ok(())) => return,
+                    Ok(Ok(())) => return true,
                     Ok(Err(error)) => error.to_string(),
                     Err(panic) => format!("its writer panicked: {}", cause::said(&*panic)),
                 };
                 of_writer.set(format!("{at}: {failure}"));
                 on_failure(of_writer.to_error());
+                false
             })
             .map_err(redb::Error::Io)?;
         Ok(Self {
@@ -160,7 +168,11 @@ impl DiskLog {
             writes: Some(writes),
             ended,
             lookups: Semaphore::new(LOOKUPS as usize),
-            running: Mutex::new(Some(Running { database, writer })),
+            running: Mutex::new(Some(Running {
+                database,
+                writer,
+                note,
+            })),
         })
     }
 
@@ -246,11 +258,22 @@ impl Drop for DiskLog {
 }
 
 impl Running {
-    /// Waits until the writer thread has ended. After that, the file is free.
+    /// Waits until the writer thread has ended, and closes the file. After that, the file is free.
     fn end(self) {
-        let _ = self.writer.join();
+        let wrote_all = self.writer.join().unwrap_or(false);
+        let close = || -> Result<bool, redb::Error> {
+            let is_over = wrote_all && unfinished::first(&self.database)?.is_none();
+            // A reader of the log may still have it open.
+            let database = Arc::into_inner(self.database);
+            let closed = database.map(Database::close).transpose()?.is_some();
+            Ok(is_over && closed)
+        };
         // After a panic of the writer, closing the database may panic too. Nothing is left to write then.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.database)));
+        let closed = catch_unwind(AssertUnwindSafe(close));
+        if let (Ok(Ok(true)), Some(note)) = (closed, self.note) {
+            // Without the note, the next start takes longer.
+            let _ = note.leave();
+        }
     }
 }
 

@@ -1,17 +1,16 @@
 //! Creates, checks and opens the log's file. It gets its name only once it is a complete log, so that a crash during its
 //! creation leaves none.
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
-use redb::{Builder, Database, DatabaseError};
+use redb::{Builder, Database, DatabaseError, StorageError};
 use uuid::Uuid;
 
 use super::cause;
+use super::closed::CloseNote;
 
 /// The limit of redb's cache, in bytes.
 const CACHE: usize = 64 << 20;
@@ -67,20 +66,16 @@ impl LogFile {
     }
 
     /// Compares every page with its checksum before anything is trusted or written: a page that was damaged while the
-    /// log was closed would change what batches are about.
+    /// log was closed would change what batches are about. It is left out for a file that has not changed since it was
+    /// closed with no batch unfinished.
     fn look_into(&self) -> Result<Database, DatabaseError> {
         let path = self.unnamed.as_ref().unwrap_or(&self.path);
-        let repaired = Rc::new(Cell::new(false));
-        let tell = Rc::clone(&repaired);
-        let mut builder = Builder::new();
-        builder.set_cache_size(CACHE);
-        builder.set_repair_callback(move |_| tell.set(true));
-        let mut database = builder.create(path)?;
-        // A repair after a crash has compared the pages already.
-        if !self.is_new() && !repaired.get() {
-            database.check_integrity()?;
-        }
-        Ok(database)
+        let is_as_closed =
+            !self.is_new() && CloseNote::of(path).take().map_err(StorageError::Io)?;
+        Builder::new()
+            .set_cache_size(CACHE)
+            .set_check_integrity_on_open(!is_as_closed)
+            .create(path)
     }
 
     /// Gives the new file its name, unless another gateway was faster.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod closed;
 mod keys;
 mod trouble;
 mod unfinished;
@@ -44,6 +45,26 @@ fn abort() -> Verdict {
 
 fn open(path: &Path) -> DiskLog {
     DiskLog::open(path, |error| panic!("{error}")).unwrap()
+}
+
+fn refused(path: &Path) -> String {
+    let opened = DiskLog::open(path, |error| panic!("{error}"));
+    opened.err().expect("a refusal").to_string()
+}
+
+/// Damages a closed log: its batches name another table.
+fn damage(path: &Path) {
+    let (table, another) = (br#"["prod","t"]"#, br#"["prod","u"]"#);
+    let mut bytes = std::fs::read(path).unwrap();
+    let places = 0..bytes.len() - table.len();
+    let places: Vec<_> = places
+        .filter(|place| bytes[*place..].starts_with(table))
+        .collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place..place + table.len()].copy_from_slice(another);
+    }
+    std::fs::write(path, bytes).unwrap();
 }
 
 #[tokio::test]
@@ -185,7 +206,7 @@ fn a_log_has_its_name_only_once_it_is_whole_and_never_takes_it_from_another() {
     drop((made, late, one, two));
     assert_eq!(files(), 1, "what was not finished is cleared away");
     drop(open(&path));
-    assert_eq!(files(), 2, "the log and its mark");
+    assert_eq!(files(), 3, "the log, its mark, and the note of its close");
 }
 
 #[test]

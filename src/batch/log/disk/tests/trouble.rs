@@ -85,17 +85,7 @@ async fn a_log_that_was_damaged_since_it_was_closed_is_refused() {
     log.intend(Uuid::now_v7(), intent()).await.unwrap();
     log.close().await.unwrap();
     drop(log);
-    let (table, another) = (br#"["prod","t"]"#, br#"["prod","u"]"#);
-    let mut bytes = std::fs::read(&path).unwrap();
-    let places = 0..bytes.len() - table.len();
-    let places: Vec<_> = places
-        .filter(|place| bytes[*place..].starts_with(table))
-        .collect();
-    assert!(!places.is_empty());
-    for place in places {
-        bytes[place..place + table.len()].copy_from_slice(another);
-    }
-    std::fs::write(&path, bytes).unwrap();
+    damage(&path);
     // A second attempt must fail, too.
     for _ in 0..2 {
         let words = refused(&path);
@@ -124,11 +114,6 @@ async fn a_log_with_words_of_a_later_version_is_left_to_that() {
     for part in ["Shiny", "A newer gateway wrote it", path.to_str().unwrap()] {
         assert!(words.contains(part), "{words}");
     }
-}
-
-fn refused(path: &Path) -> String {
-    let opened = DiskLog::open(path, |error| panic!("{error}"));
-    opened.err().expect("a refusal").to_string()
 }
 
 #[test]
