@@ -202,3 +202,18 @@ fn a_catalog_that_makes_all_or_nothing_is_asked_for_all_at_once() {
     let (_, effects) = run(state, refused.chain([Event::Created(3)]));
     assert_eq!(effects, [LogDecision(Decision::Abort)]);
 }
+
+/// The create before it in its share keeps the whole group waiting, and is answered in another share than the rest of it.
+#[test]
+fn a_group_over_several_shares_is_sent_once_the_last_create_before_it_is_answered() {
+    let shape = Shape {
+        groups: vec![None, Some(0), Some(0)],
+        ..Shape::versions(vec![vec![0, 1], vec![2]])
+    };
+    let (state, effects) = intended(shape);
+    assert_eq!(effects[2..], [create(0)]);
+    let (state, effects) = step(state, Event::Created(0));
+    assert_eq!(effects, [create(1), create(2)]);
+    let (_, effects) = run(state, [Event::Created(1), Event::Created(2)]);
+    assert_eq!(effects, [LogDecision(Decision::Commit)]);
+}

@@ -56,6 +56,33 @@ async fn a_delete_that_does_not_take_is_asked_for_again() {
     }
 }
 
+/// Main and a branch are shares of their own, and the branch has nothing to undo.
+#[tokio::test]
+async fn a_table_stays_locked_until_all_its_branches_are_undone() {
+    let world = world("lock_timeout: 200ms").await;
+    let west = world.catalog("west");
+    west.fail_nth("create_table_version", &["west", "t1"], 2, REFUSED);
+    let delete = west.hold(DELETE);
+    west.store().stage("dev-2", "of another size");
+    let branch = json!({
+        "id": ["west", "t1"], "branch": "dev", "version": 2, "manifest_path": "dev-2", "manifest_size": 15,
+    });
+    let entries = [stage(&world, "west", 2), branch, stage(&world, "east", 2)];
+    let batch = start(world.client(), json!({"entries": entries}));
+    delete.reached(1).await;
+    let insert = async || {
+        let rows = crate::client::full("rows");
+        let insert = "/v1/table/west%24t1/insert";
+        world.client().post_rows(insert, rows).await
+    };
+    let reply = insert().await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    delete.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    assert_both(&world, &[1], "undone").await;
+    assert_eq!(insert().await.status, 200);
+}
+
 /// Another writer went around the gateway and built on the prepared version.
 #[tokio::test]
 async fn a_version_that_was_built_on_waits_for_a_person() {
