@@ -392,14 +392,16 @@ class World:
 
 
 def patient(ask):
-    """Asks until the service is available: the breaker of a restarted catalog stays open for a moment, and uncertain
-    versions are not shown."""
+    """Asks until the service is available: the breaker of a restarted catalog stays open for a moment, a gateway loses
+    its contact to the log on a busy machine, and uncertain versions are not shown."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
             return ask()
-        except ln.errors.ServiceUnavailableError:
-            if time.monotonic() > end:
+        except (ln.errors.ServiceUnavailableError, OSError, ValueError) as error:
+            # Where pylance asks for a version itself, the error is in words only.
+            told = isinstance(error, ln.errors.ServiceUnavailableError) or "Service unavailable" in str(error)
+            if not told or time.monotonic() > end:
                 raise
             time.sleep(0.05)
 

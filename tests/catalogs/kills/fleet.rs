@@ -65,8 +65,9 @@ pub(super) struct Fleet {
     log: SharedLog,
     rounds: usize,
     only: Option<String>,
-    /// The time until its undecided batches were decided, for each failure of a gateway.
-    decided: Vec<Duration>,
+    /// The time until the undecided batches were decided, for each failure. With a catalog that is down as well, a batch
+    /// waits until the catalog can be asked what it has made.
+    decided: [Vec<Duration>; 2],
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn whatever_fails_every_batch_of_gateways_that_share_a_log_is_all_or_nothing() {
         log,
         rounds: 0,
         only,
-        decided: Vec::new(),
+        decided: Default::default(),
     };
     if let Some(scene) = Scene::set(Some(fleet)) {
         scene.run();
@@ -104,19 +105,21 @@ impl Fleet {
 
     /// Prints how long batches were undecided.
     pub(super) fn tell(&self) {
-        let mut decided = self.decided.clone();
-        decided.sort();
-        let Some(longest) = decided.last() else {
-            return;
-        };
-        let at = |share: usize| decided[(decided.len() - 1) * share / 100];
-        let late = decided.iter().filter(|time| **time > BOUND).count();
-        println!(
-            "  undecided batches of {} failures were decided after: p50 {:?}, p99 {:?}, longest {longest:?}; {late} after more than {BOUND:?}",
-            decided.len(),
-            at(50),
-            at(99),
-        );
+        for (decided, what) in self.decided.iter().zip(["", " with a catalog"]) {
+            let mut decided = decided.clone();
+            decided.sort();
+            let Some(longest) = decided.last() else {
+                continue;
+            };
+            let at = |share: usize| decided[(decided.len() - 1) * share / 100];
+            let late = decided.iter().filter(|time| **time > BOUND).count();
+            println!(
+                "  undecided batches of {} failures{what} were decided after: p50 {:?}, p99 {:?}, longest {longest:?}; {late} after more than {BOUND:?}",
+                decided.len(),
+                at(50),
+                at(99),
+            );
+        }
     }
 
     /// The next kind of failure.
@@ -161,6 +164,7 @@ impl Scene {
         };
         let calm = [Kind::Nothing, Kind::Replace].contains(&kind);
         let mut catalog = (!calm && self.random.below(3) == 0).then(|| self.random.below(3));
+        let with_catalog = usize::from(catalog.is_some());
         let falls = Instant::now();
         if let Some(catalog) = catalog {
             Victim::Catalog(&mut self.catalogs[catalog]).falls();
@@ -196,7 +200,7 @@ impl Scene {
             }
             if !undecided.is_empty() && !fleet.still(&undecided) {
                 if kind != Kind::Nothing {
-                    fleet.decided.push(failed.elapsed());
+                    fleet.decided[with_catalog].push(failed.elapsed());
                 }
                 undecided.clear();
             }

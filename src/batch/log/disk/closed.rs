@@ -37,9 +37,9 @@ impl CloseNote {
         let noted = match fs::read(&self.path) {
             Ok(noted) => noted,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(self.named(error)),
+            Err(error) => return Err(self.named(&error)),
         };
-        fs::remove_file(&self.path).map_err(|error| self.named(error))?;
+        fs::remove_file(&self.path).map_err(|error| self.named(&error))?;
         sync_folder(folder(&self.path))?;
         let log = fs::metadata(&self.log)?;
         Ok(words(&log).is_some_and(|words| words.as_bytes() == noted))
@@ -55,7 +55,7 @@ impl CloseNote {
         }
     }
 
-    fn named(&self, error: io::Error) -> io::Error {
+    fn named(&self, error: &io::Error) -> io::Error {
         let words = format!("{}: {error}", self.path.display());
         io::Error::new(error.kind(), words)
     }
