@@ -4,8 +4,8 @@
 //! the file is still as the note says: nothing is to be undone then that a page could have been changed under. The note
 //! is gone while the log is open, so a crash leaves none.
 
-use std::fs::{self, Metadata};
-use std::io::{self, ErrorKind};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -16,6 +16,9 @@ use super::file::{folder, sync_folder, with_suffix};
 /// The time between the last write to the log and the note. It is longer than a tick of the file system's clock, so
 /// that a later change has another time.
 const TICK: Duration = Duration::from_millis(20);
+
+/// The largest number of bytes that are read of the note, which is always shorter.
+const NOTE_MAX: u64 = 4096;
 
 /// The note beside a log.
 pub(super) struct CloseNote {
@@ -34,11 +37,13 @@ impl CloseNote {
 
     /// Removes the note, durably. Returns true if there was one and the log is as it says.
     pub(super) fn take(&self) -> io::Result<bool> {
-        let noted = match fs::read(&self.path) {
-            Ok(noted) => noted,
+        let mut noted = Vec::new();
+        let read = File::open(&self.path).and_then(|it| it.take(NOTE_MAX).read_to_end(&mut noted));
+        match read {
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(self.named(&error)),
-        };
+        }
         fs::remove_file(&self.path).map_err(|error| self.named(&error))?;
         sync_folder(folder(&self.path))?;
         let log = fs::metadata(&self.log)?;
