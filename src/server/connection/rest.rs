@@ -4,9 +4,8 @@
 //! 9113 (section 8.1) allows that, but some clients treat it as an error (curl 7.88.1: 92). Over HTTP/1.1 the connection
 //! cannot carry another request until the body is read, and a client that is not told so sends its next request into a
 //! connection that closes. So a body with a small declared length is read to its end first. A client that sends it
-//! slowly waits for the response, as long as its stream or connection may stand still. After a longer one that is not at
-//! its end, an HTTP/1.1 connection closes, and the response says so. A body in chunks is left to hyper, which reads what
-//! has come of it.
+//! slowly waits for the response, as long as its stream or connection may stand still. After a longer one, or one in
+//! chunks, that is not at its end, an HTTP/1.1 connection closes, and the response says so.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,9 +59,8 @@ impl Leftover {
         let (head, body) = request.into_parts();
         let declared = body.size_hint().exact();
         let is_small = declared.is_some_and(|length| length <= LITTLE);
-        let is_followed = is_small || is_http1 && declared.is_some();
         let body = Body::incoming(body);
-        if body.is_end_stream() || !is_followed {
+        if body.is_end_stream() || !is_small && !is_http1 {
             return (Request::from_parts(head, body), None);
         }
         let rest = Self {

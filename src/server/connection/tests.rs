@@ -197,6 +197,10 @@ async fn a_response_before_the_end_of_another_upload_says_that_the_connection_cl
             String::new(),
         ),
         ("content-length: 100".to_owned(), "cut".to_owned()),
+        (
+            "transfer-encoding: chunked".to_owned(),
+            format!("{:x}\r\n{}\r\n0\r\n\r\n", large, "x".repeat(large)),
+        ),
     ] {
         let mut client = connect().await;
         client
