@@ -192,7 +192,7 @@ pub async fn validate(
         Action::Declare { .. } | Action::Register { .. } | Action::Deregister
             if let Err(forbidden) = visibility.may_rename(&line.table) =>
         {
-            Err(forbidden.of_name(&line.table.table))
+            Err(forbidden.of_name(&line.table))
         }
         Action::Declare { .. } | Action::Register { .. } => {
             if let Action::Register { location } = &entry.action {

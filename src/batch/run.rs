@@ -208,7 +208,7 @@ impl BatchRun {
     }
 
     /// Takes over the result of an effect and returns its event.
-    fn learn(&mut self, done: EffectOutcome) -> Event {
+    fn learn(&mut self, mut done: EffectOutcome) -> Event {
         if let Some(hold) = done.hold {
             self.hold.join(hold);
         }
@@ -217,6 +217,9 @@ impl BatchRun {
         }
         if let Some(entry) = done.may_be_gone {
             self.entries[entry].is_held = false;
+        }
+        if let Event::PrepareTimedOut(refusal) = &mut done.event {
+            self.add_trouble(refusal);
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),

@@ -90,7 +90,7 @@ impl Batches {
         let visibility = &self.coordinator.visibility;
         if !visibility.is_empty() {
             let allowed = visibility.may_drop(|table| table.is_below(&key));
-            allowed.map_err(|forbidden| forbidden.unchangeable(&key))?;
+            allowed.map_err(|forbidden| forbidden.of_namespace().into_error())?;
         }
         let is_below = |table: &TableKey| table.is_below(&key);
         let left = visibility.may_leave(|place| place.origin.as_ref().is_some_and(is_below));
@@ -173,6 +173,6 @@ fn in_batch(error: LockError, holder: Option<BatchId>) -> Error {
 impl Forbidden {
     /// Returns the answer to a change of the table, or of its name.
     pub(in crate::batch) fn unchangeable(self, table: &TableKey) -> Error {
-        self.of_name(&table.table).into_error()
+        self.of_name(table).into_error()
     }
 }

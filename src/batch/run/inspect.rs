@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::BatchRun;
+use super::entry::EntryRun;
 use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Decision, Event, Refusal, State, step};
@@ -106,6 +107,17 @@ impl BatchRun {
             );
             self.coordinator.open.trouble(self.id, Some(words.clone()));
             self.entries[entry].error = Some(words);
+        }
+    }
+
+    /// Adds the first entry that has an error, and the error, to the refusal of a batch whose time is up.
+    pub(super) fn add_trouble(&self, refusal: &mut Refusal) {
+        for (entry, EntryRun { error, .. }) in self.entries.iter().enumerate() {
+            if let Some(error) = error {
+                refusal.message = format!("{}: {error}", refusal.message);
+                refusal.entry = Some(entry);
+                return;
+            }
         }
     }
 

@@ -10,7 +10,6 @@ use crate::batch::step::Refusal;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
 use crate::batch::visibility::names::RenamedLocation;
 use crate::error::retry_after::RetryAfter;
-use crate::protocol::identifier::Identifier;
 
 /// The reason why a create or a change may not go to the catalog now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +37,17 @@ impl Forbidden {
     }
 
     /// The refusal of another change of the table, or of its name.
-    pub fn of_name(self, table: &Identifier) -> Refusal {
+    pub fn of_name(self, table: &TableKey) -> Refusal {
+        let TableKey { backend, table } = table;
         self.wait(|wait| format!(
-            "an unanswered batch request for table {table} may still reach its catalog; retry in {wait} s. To see the batch: `nsgate batches list`"
+            "an unanswered batch request for table {table} of catalog `{backend}` may still reach it; retry in {wait} s. To see the batch: `nsgate batches list`"
+        ))
+    }
+
+    /// The refusal of a change of a namespace with all that is below it.
+    pub fn of_namespace(self) -> Refusal {
+        self.wait(|wait| format!(
+            "an unanswered batch request for a table below the namespace may still reach its catalog; retry in {wait} s. To see the batch: `nsgate batches list`"
         ))
     }
 
@@ -165,7 +172,7 @@ impl Visibility {
             return Ok(());
         };
         Err(match self.may_rename(&name) {
-            Err(forbidden) => forbidden.of_name(&name.table),
+            Err(forbidden) => forbidden.of_name(&name),
             Ok(()) => {
                 Refusal::unavailable("an unfinished batch is renaming the table; retry later")
             }

@@ -65,8 +65,8 @@ pub(super) struct Fleet {
     log: SharedLog,
     rounds: usize,
     only: Option<String>,
-    /// The time until the undecided batches were decided, for each failure. With a catalog that is down as well, a batch
-    /// waits until the catalog can be asked what it has made.
+    /// The time until the undecided batches were decided, for each failure. With a catalog that is down as well, it begins
+    /// when that is back: a batch waits until the catalog can be asked what it has made.
     decided: [Vec<Duration>; 2],
 }
 
@@ -105,7 +105,11 @@ impl Fleet {
 
     /// Prints how long batches were undecided.
     pub(super) fn tell(&self) {
-        for (decided, what) in self.decided.iter().zip(["", " with a catalog"]) {
+        for (decided, what) in self
+            .decided
+            .iter()
+            .zip(["", " with a catalog that was back"])
+        {
             let mut decided = decided.clone();
             decided.sort();
             let Some(longest) = decided.last() else {
@@ -180,7 +184,7 @@ impl Scene {
             Kind::FailOver => fleet.log.fail_over(),
             Kind::Silence => fleet.log.fall_silent(),
         }
-        let (failed, mut undecided) = (Instant::now(), fleet.undecided());
+        let (mut failed, mut undecided) = (Instant::now(), fleet.undecided());
         let mut is_mended = false;
         while !is_mended || !undecided.is_empty() {
             if !is_mended && falls.elapsed() >= lasts {
@@ -197,6 +201,7 @@ impl Scene {
             }
             if let Some(down) = catalog.take_if(|_| falls.elapsed() > LEASE / 2) {
                 Victim::Catalog(&mut self.catalogs[down]).rises();
+                failed = Instant::now();
             }
             if !undecided.is_empty() && !fleet.still(&undecided) {
                 if kind != Kind::Nothing {

@@ -172,6 +172,26 @@ async fn a_catalog_that_hangs_fails_the_batch_in_time() {
     gate.open();
 }
 
+/// The catalog never says whether it has created the version. The client learns what it says instead, and of which entry.
+#[tokio::test]
+async fn a_batch_whose_time_is_up_says_what_its_catalog_said_last() {
+    let world = world("prepare_timeout: 2s").await;
+    let east = world.catalog("east");
+    for operation in ["create_table_version", "describe_table_version"] {
+        east.fail_always(operation, Fault::Instead(500, BROKEN));
+    }
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    let error = reply.json()["error"].as_str().unwrap().to_owned();
+    assert!(
+        error.contains("`batch.prepare_timeout`: backend `east` answered 500: "),
+        "{error}"
+    );
+    assert_eq!(reply.json()["entry"], 1, "{reply:?}");
+    east.behave();
+    assert_both(&world, &[1], "nothing").await;
+}
+
 /// The batch continues without its client. Its transaction shows the decision, during the batch and
 /// after it.
 #[tokio::test]
