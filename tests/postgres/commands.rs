@@ -64,7 +64,7 @@ async fn a_log_moves_to_postgres_and_back() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (file, back) = (path("batches.redb"), path("back.redb"));
+    let file = path("batches.redb");
     let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
     fill(&log).await;
     let before = held(&log).await;
@@ -79,12 +79,23 @@ async fn a_log_moves_to_postgres_and_back() {
     let said = works(&to);
     assert!(said.starts_with("moved 1010 batches"), "{said}");
     let old = DiskLog::open(Path::new(&file), |_| {}).err().unwrap();
-    assert!(old.to_string().contains("it is missing"), "{old}");
+    assert!(
+        old.to_string().contains("its batches were moved to"),
+        "{old}"
+    );
+    // Its old name does not bring it back.
+    std::fs::rename(path("batches.redb.moved"), &file).unwrap();
+    let old = DiskLog::open(Path::new(&file), |_| {}).err().unwrap();
+    assert!(
+        old.to_string().contains("its batches were moved to"),
+        "{old}"
+    );
+    std::fs::rename(&file, path("batches.redb.moved")).unwrap();
     let config = crate::house::config(&server.socket(), "nsgate");
     let log = open(&config).await;
     assert!(!log.is_new());
     assert_eq!(before, held(&log).await);
-    let from = ["log", "move", "--from", &address, "--to", &back];
+    let from = ["log", "move", "--from", &address, "--to", &file];
     let used = fails(&from);
     assert!(used.contains("gateway `test` uses it"), "{used}");
     log.close().await.unwrap();
@@ -95,7 +106,7 @@ async fn a_log_moves_to_postgres_and_back() {
     let exists = fails(&["log", "move", "--from", &address, "--to", &other]);
     assert!(exists.contains("it exists already"), "{exists}");
     works(&from);
-    let log = DiskLog::open(Path::new(&back), |error| panic!("{error}")).unwrap();
+    let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
     assert!(!log.is_new());
     assert_eq!(before, held(&log).await);
     let gone = fails(&[

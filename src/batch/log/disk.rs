@@ -84,6 +84,12 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     file::with_suffix(path, suffix)
 }
 
+/// Takes a log that is not open out of use: it gets another name, and the mark beside it says where its batches are.
+pub(super) fn retire(path: &Path, to: &str) -> std::io::Result<()> {
+    rename(path, &beside(path, "moved"))?;
+    mark::retire(path, to)
+}
+
 /// Gives a file another name, durably.
 pub(super) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::rename(from, to)?;

@@ -103,12 +103,15 @@ impl Opened {
         Ok(())
     }
 
-    /// Makes the source unusable. A file gets another name, and its mark keeps a gateway from creating a new one.
+    /// Makes the source unusable.
     async fn retire(self, to: &str) -> Result<(), LogError> {
         match self {
             Self::File { log, path } => {
                 log.close().await?;
-                renamed(&path, &disk::beside(&path, "moved"))
+                disk::retire(&path, to).map_err(|error| LogError::Unusable {
+                    path: path.display().to_string(),
+                    cause: format!("it cannot be taken out of use: {error}"),
+                })
             }
             Self::Postgres(log) => {
                 log.set_moved(Some(format!("its batches were moved to {to}")))

@@ -22,6 +22,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The largest number of bytes that are read of the mark file, which is always shorter.
 const FILE_MAX: u64 = 4096;
 const WORDS: &str = "nsgate batch log";
+/// The words before the name of the log that a log's batches were moved to.
+const MOVED: &str = " moved to ";
 
 /// The identity of a log, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ enum MarkState {
     /// An empty file: an operator says that the log is to be accepted as it is.
     Accept,
     Mark(Mark),
+    /// The batches were moved to the log of this name.
+    Moved(String),
 }
 
 /// Keeps a log and the mark file beside it in step.
@@ -70,11 +74,12 @@ impl MarkFile {
 
     /// Checks whether a log may be created where none exists.
     pub(super) fn allows_new(&self) -> Result<(), String> {
-        match self.beside {
-            MarkState::Mark(Mark { count, .. }) if count > 0 => Err(format!(
+        match &self.beside {
+            MarkState::Mark(Mark { count, .. }) if *count > 0 => Err(format!(
                 "it is missing, and {mark} says that there was one. Restore it. To start a new log on purpose, delete {mark}: unfinished batches then stay half done in their catalogs, and the outcomes of all batches are lost",
                 mark = self.path.display()
             )),
+            MarkState::Moved(to) => Err(self.moved(to)),
             _ => Ok(()),
         }
     }
@@ -138,10 +143,19 @@ impl MarkFile {
                     )))
                 }
             }
+            (MarkState::Moved(to), _) => Err(self.moved(to)),
             (MarkState::Mark(_), _) => {
                 Err(self.refusal(&format!("{mark} belongs to another log, or to a newer one")))
             }
         }
+    }
+
+    fn moved(&self, to: &str) -> String {
+        format!(
+            "its batches were moved to {to}: set `batch.log` to that. If that one says that `nsgate log move` did not finish, rename {log}.moved to {log}, empty {mark} (`: > {mark}`), and move again",
+            mark = self.path.display(),
+            log = self.log.display()
+        )
     }
 
     fn refusal(&self, why: &str) -> String {
@@ -194,22 +208,31 @@ impl LogMarker {
         Ok(())
     }
 
-    /// Writes the mark file through a rename, so that after a crash it holds either the old or the new mark.
     fn publish(&self) -> io::Result<()> {
-        let unnamed = with_suffix(&self.path, "new");
-        let write = || {
-            let mut file = File::create(&unnamed)?;
-            let Mark { log, count } = self.mark;
-            writeln!(file, "{WORDS} {log} mark {count}")?;
-            file.sync_all()?;
-            fs::rename(&unnamed, &self.path)?;
-            sync_folder(folder(&self.path))
-        };
-        write().map_err(|error| {
-            let words = format!("{}: {error}", unnamed.display());
-            io::Error::new(error.kind(), words)
-        })
+        let Mark { log, count } = self.mark;
+        write(&self.path, &format!("{WORDS} {log} mark {count}"))
     }
+}
+
+/// Notes beside a log that is not open that its batches were moved to another one, so that no gateway uses it again.
+pub(super) fn retire(log: &Path, to: &str) -> io::Result<()> {
+    write(&with_suffix(log, "mark"), &format!("{WORDS}{MOVED}{to}"))
+}
+
+/// Writes the mark file through a rename, so that after a crash it holds either the old or the new line.
+fn write(path: &Path, line: &str) -> io::Result<()> {
+    let unnamed = with_suffix(path, "new");
+    let write = || {
+        let mut file = File::create(&unnamed)?;
+        writeln!(file, "{line}")?;
+        file.sync_all()?;
+        fs::rename(&unnamed, path)?;
+        sync_folder(folder(path))
+    };
+    write().map_err(|error| {
+        let words = format!("{}: {error}", unnamed.display());
+        io::Error::new(error.kind(), words)
+    })
 }
 
 fn read(path: &Path) -> Result<MarkState, String> {
@@ -223,6 +246,9 @@ fn read(path: &Path) -> Result<MarkState, String> {
     read.map_err(|error| error.to_string())?;
     if text.trim().is_empty() {
         return Ok(MarkState::Accept);
+    }
+    if let Some((WORDS, to)) = text.trim().split_once(MOVED) {
+        return Ok(MarkState::Moved(to.to_owned()));
     }
     parse(&text).map(MarkState::Mark).ok_or_else(|| {
         "it does not say which log is the newest. Restore the file that belongs to the log; if the log is certainly the newest, empty this file"
