@@ -15,6 +15,7 @@ pub use verdict::{AbortAnswer, Proof, Resolution, Verdict};
 
 pub mod disk;
 mod intent;
+mod move_note;
 pub mod postgres;
 mod record;
 pub mod transfer;

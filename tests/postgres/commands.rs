@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nsgate::batch::log::disk::DiskLog;
+use nsgate::batch::log::postgres::PostgresLog;
 use nsgate::batch::log::{BatchId, Log, Resolution};
 use nsgate::batch::step::{Hazard, Settled};
 
@@ -29,9 +30,9 @@ fn fails(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Writes batches that are over, open and stuck.
-async fn fill(log: &dyn Log) {
-    for number in 0..1010 {
+/// Writes so many batches: the first is open, the second stuck, and nearly all others are over.
+async fn fill(log: &dyn Log, batches: u64) {
+    for number in 0..batches {
         let id = BatchId::now_v7();
         let key = format!("key-{number}");
         log.intend(id, intent(Some(&key))).await.unwrap();
@@ -66,7 +67,7 @@ async fn a_log_moves_to_postgres_and_back() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let file = path("batches.redb");
     let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
-    fill(&log).await;
+    fill(&log, 1010).await;
     let before = held(&log).await;
     let address = server.loopback(server.port);
     let to = ["log", "move", "--from", &file, "--to", &address];
@@ -118,6 +119,66 @@ async fn a_log_moves_to_postgres_and_back() {
         &path("again.redb"),
     ]);
     assert!(gone.contains("its batches were moved to"), "{gone}");
+}
+
+/// The move ends after the log that it comes from is out of use, and before the other one can be used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_was_killed_before_its_last_step_goes_on() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let file = path("batches.redb").display().to_string();
+    let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
+    fill(&log, 3).await;
+    let before = held(&log).await;
+    drop(log);
+    let address = server.loopback(server.port);
+    works(&["log", "prepare", &address]);
+    let config = crate::house::config(&server.socket(), "nsgate");
+    let unfinished = |from: &str| {
+        format!(
+            "`nsgate log move` from {from} did not finish; run it again with the same --from and --to"
+        )
+    };
+    let refused = async || {
+        let opened = PostgresLog::open(&config, "test", |_| {}).await;
+        opened.err().unwrap().to_string()
+    };
+
+    let to = ["log", "move", "--from", &file, "--to", &address];
+    works(&to);
+    let mark = path("batches.redb.mark");
+    let moved = std::fs::read_to_string(&mark).unwrap();
+    let name = moved.split_once("moved to ").unwrap().1;
+    let name = name.split_once("; set").unwrap().0.to_owned();
+    let note = unfinished(&file);
+    server.sql(&format!("UPDATE nsgate.log SET moved = '{note}'"));
+    assert!(refused().await.contains(&note));
+    let old = DiskLog::open(Path::new(&file), |_| {}).err().unwrap();
+    assert!(
+        old.to_string().contains("its batches were moved to"),
+        "{old}"
+    );
+    assert!(works(&to).starts_with("moved 3 batches"));
+    let log = open(&config).await;
+    assert_eq!(before, held(&log).await);
+    log.close().await.unwrap();
+
+    let back = ["log", "move", "--from", &address, "--to", &file];
+    works(&back);
+    std::fs::rename(&file, path("batches.redb.moving")).unwrap();
+    std::fs::rename(&mark, path("batches.redb.moving.mark")).unwrap();
+    let note = unfinished(&name);
+    std::fs::write(&mark, format!("nsgate batch log: {note}\n")).unwrap();
+    let new = DiskLog::open(Path::new(&file), |_| {}).err().unwrap();
+    assert!(new.to_string().contains(&note), "{new}");
+    assert!(refused().await.contains("its batches were moved to"));
+    assert!(works(&back).starts_with("moved 3 batches"));
+    let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
+    assert_eq!(before, held(&log).await);
+    assert!(refused().await.contains("its batches were moved to"));
 }
 
 #[tokio::test]

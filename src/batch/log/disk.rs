@@ -9,11 +9,12 @@ mod file;
 mod keys;
 mod mark;
 mod reader;
+pub(super) mod retired;
 mod unfinished;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -77,23 +78,6 @@ pub fn make_folder(path: &Path) -> Result<(), LogError> {
         path: path.display().to_string(),
         cause: format!("its folder cannot be made: {error}"),
     })
-}
-
-/// Returns the path of a file that belongs to the log at `path`.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    file::with_suffix(path, suffix)
-}
-
-/// Takes a log that is not open out of use: it gets another name, and the mark beside it says where its batches are.
-pub(super) fn retire(path: &Path, to: &str) -> std::io::Result<()> {
-    rename(path, &beside(path, "moved"))?;
-    mark::retire(path, to)
-}
-
-/// Gives a file another name, durably.
-pub(super) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::rename(from, to)?;
-    file::sync_folder(file::folder(to))
 }
 
 impl DiskLog {

@@ -19,6 +19,7 @@ mod keeper;
 mod link;
 mod lookups;
 mod member;
+pub(super) mod moving;
 mod observer;
 mod outage_report;
 mod outside;
@@ -97,17 +98,10 @@ impl PostgresLog {
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, LogError> {
         let patience = config.lease.saturating_mul(PATIENCE);
-        Self::open_within(config, name, patience, on_failure).await
-    }
-
-    /// Does the same, and waits up to `patience` for another gateway; always long enough to see whether it is alive.
-    pub(super) async fn open_within(
-        config: &PostgresLogConfig,
-        name: &str,
-        patience: Duration,
-        on_failure: impl FnOnce(LogError) + Send + 'static,
-    ) -> Result<Self, LogError> {
-        let usage = Use::Alone { patience };
+        let usage = Use::Alone {
+            patience,
+            accepts: None,
+        };
         let started = thread::start(config, name, usage, None, Box::new(on_failure)).await;
         started.map(|(log, _)| log)
     }
@@ -248,12 +242,6 @@ impl PostgresLog {
                 Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
             }
         }
-    }
-
-    /// Records where the batches of this log went, so that no gateway uses it any more; `None` if they are all here.
-    pub(super) async fn set_moved(&self, words: Option<String>) -> Result<(), LogError> {
-        let write = WriteKind::Moved(words);
-        self.write(BatchId::nil(), write).await.map(drop)
     }
 }
 

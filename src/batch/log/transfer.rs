@@ -1,12 +1,15 @@
 //! Moves all batches from one log to another, so that exactly one of the two can be used at any moment.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::fmt::Display;
+use std::path::PathBuf;
 
 use futures_util::future::join_all;
 
-use super::disk::{self, DiskLog};
+use super::disk::DiskLog;
+use super::disk::retired::LogFiles;
+use super::move_note::MoveNote;
 use super::postgres::PostgresLog;
+use super::postgres::moving as postgres;
 use super::{Log, LogError, Record, all};
 use crate::config::PostgresLogConfig;
 
@@ -26,63 +29,114 @@ pub enum Place {
 
 /// A log that is open for the move.
 enum Opened {
-    File { log: DiskLog, path: PathBuf },
+    File { log: DiskLog, files: LogFiles },
     Postgres(PostgresLog),
 }
 
 impl Place {
-    fn unusable(&self, cause: impl Into<String>) -> LogError {
+    fn unusable(&self, cause: impl Display) -> LogError {
         let path = match self {
             Self::File(path) => path.display().to_string(),
             Self::Postgres(config) => config.address.clone(),
         };
         LogError::Unusable {
             path,
-            cause: cause.into(),
+            cause: cause.to_string(),
         }
     }
 
+    /// Returns the name in notes. It is the same from any folder.
     fn name(&self) -> String {
         match self {
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                path.display().to_string()
+            }
             Self::Postgres(config) => {
                 format!("{} (schema {})", config.address, config.schema)
             }
         }
     }
 
-    async fn open_source(&self) -> Result<Opened, LogError> {
+    /// Reads where the batches are; `None` if the log itself has them, or does not say.
+    async fn note(&self) -> Option<MoveNote> {
         match self {
-            Self::File(path) if !path.exists() => Err(self.unusable("there is no such file")),
-            Self::File(path) => Ok(Opened::File {
-                log: DiskLog::open(path, |_| {})?,
-                path: path.clone(),
-            }),
-            Self::Postgres(config) => open_database(config).await,
+            Self::File(path) => LogFiles::of(path).note(),
+            Self::Postgres(config) => postgres::note(config).await,
         }
     }
 
-    async fn open_target(&self) -> Result<Opened, LogError> {
+    /// Opens the log that has the batches. With `accepts`, also one with this note: its move did not finish.
+    async fn open_source(&self, accepts: Option<&MoveNote>) -> Result<Opened, LogError> {
+        match self {
+            Self::File(path) => {
+                let files = LogFiles::of(path);
+                match files.note() {
+                    Some(note) if Some(&note) == accepts => {
+                        files.bring_back().map_err(|words| self.unusable(words))?;
+                    }
+                    Some(note) => return Err(self.unusable(note)),
+                    None if !path.exists() => return Err(self.unusable("there is no such file")),
+                    None => {}
+                }
+                let log = DiskLog::open(path, |_| {})?;
+                Ok(Opened::File { log, files })
+            }
+            Self::Postgres(config) => open_database(config, accepts).await,
+        }
+    }
+
+    /// Opens an empty log. With `accepts`, one with this note is emptied first: its move did not finish.
+    async fn open_target(&self, accepts: Option<&MoveNote>) -> Result<Opened, LogError> {
         let opened = match self {
             Self::File(path) if path.exists() => {
                 return Err(self.unusable("it exists already; name a file that does not"));
             }
             Self::File(path) => {
-                let moving = disk::beside(path, "moving");
-                for old in [disk::beside(&moving, "mark"), moving.clone()] {
-                    // What an earlier move left behind, which failed.
-                    let _ = std::fs::remove_file(old);
+                let files = LogFiles::of(path);
+                match files.note() {
+                    Some(note @ MoveNote::Unfinished(_)) if Some(&note) != accepts => {
+                        return Err(self.unusable(note));
+                    }
+                    _ => files.remove_copy(),
                 }
-                let log = DiskLog::open(&moving, |_| {})?;
-                Opened::File { log, path: moving }
+                let log = DiskLog::open(&files.copy(), |_| {})?;
+                Opened::File { log, files }
             }
-            Self::Postgres(config) => open_database(config).await?,
+            Self::Postgres(config) => {
+                let opened = open_database(config, accepts).await?;
+                if let (Opened::Postgres(log), Some(_)) = (&opened, accepts) {
+                    log.clear().await?;
+                }
+                opened
+            }
         };
         if !all(opened.log()).await?.is_empty() {
             let _ = opened.log().close().await;
             return Err(self.unusable("it has batches already; name an empty log"));
         }
         Ok(opened)
+    }
+
+    /// Finishes a file that an earlier move has completed and named. Returns the number of batches.
+    async fn finish_named(&self) -> Option<Result<usize, LogError>> {
+        let Self::File(path) = self else {
+            return None;
+        };
+        if !path.exists() {
+            return None;
+        }
+        Some(
+            async {
+                let finished = LogFiles::of(path).finish();
+                finished.map_err(|error| self.unusable(error))?;
+                let log = DiskLog::open(path, |_| {})?;
+                let records = all(&log).await?;
+                log.close().await?;
+                Ok(records.len())
+            }
+            .await,
+        )
     }
 }
 
@@ -94,66 +148,61 @@ impl Opened {
         }
     }
 
-    /// Makes the target unusable as long as it is not complete. A file has another name for as long.
-    async fn begin(&self) -> Result<(), LogError> {
-        if let Self::Postgres(log) = self {
-            let words = "`nsgate log move` did not finish with it. Drop the schema, install it anew with `nsgate log prepare`, and move again";
-            log.set_moved(Some(words.to_owned())).await?;
+    /// Makes the target unusable as long as it is not complete.
+    async fn begin(&self, note: &MoveNote, place: &Place) -> Result<(), LogError> {
+        match self {
+            Self::File { files, .. } => files.put_note(note).map_err(|error| place.unusable(error)),
+            Self::Postgres(log) => log.put_note(Some(note)).await,
         }
-        Ok(())
     }
 
-    /// Makes the source unusable.
-    async fn retire(self, to: &str) -> Result<(), LogError> {
+    /// Makes the source unusable. It stays open, so that no other move begins before this one has finished.
+    async fn retire(&self, note: &MoveNote, place: &Place) -> Result<(), LogError> {
         match self {
-            Self::File { log, path } => {
-                log.close().await?;
-                disk::retire(&path, to).map_err(|error| LogError::Unusable {
-                    path: path.display().to_string(),
-                    cause: format!("it cannot be taken out of use: {error}"),
-                })
-            }
-            Self::Postgres(log) => {
-                log.set_moved(Some(format!("its batches were moved to {to}")))
-                    .await?;
-                log.close().await
-            }
+            Self::File { files, .. } => files.retire(note).map_err(|error| place.unusable(error)),
+            Self::Postgres(log) => log.put_note(Some(note)).await,
         }
     }
 
     /// Makes the target usable.
     async fn finish(self, place: &Place) -> Result<(), LogError> {
-        match (self, place) {
-            (Self::File { log, path }, Place::File(named)) => {
+        match self {
+            Self::File { log, files } => {
                 log.close().await?;
-                let marks = [&path, named].map(|path| disk::beside(path, "mark"));
-                renamed(&marks[0], &marks[1])?;
-                renamed(&path, named)
+                files.finish().map_err(|error| place.unusable(error))
             }
-            (Self::Postgres(log), _) => {
-                log.set_moved(None).await?;
+            Self::Postgres(log) => {
+                log.put_note(None).await?;
                 log.close().await
             }
-            (Self::File { log, .. }, Place::Postgres(_)) => log.close().await,
         }
     }
 }
 
 /// Moves all batches, and returns their number. Afterwards no gateway can use `from` any more.
 ///
+/// At any moment at most one of the two can be used. A move that is interrupted can be run again, and goes on: as long as
+/// the target is not finished it has a note, and `from` is what counts, even if that has a note already.
+///
 /// # Errors
-/// One of the logs cannot be used or is in use, or `to` is not empty. Then `from` is as it was, unless the error says
-/// otherwise.
+/// One of the logs cannot be used or is in use, or `to` is not empty.
 pub async fn transfer(from: &Place, to: &Place) -> Result<usize, LogError> {
-    let source = from.open_source().await?;
-    let target = match to.open_target().await {
+    let moved = MoveNote::MovedTo(to.name());
+    let unfinished = MoveNote::Unfinished(from.name());
+    let goes_on = to.note().await.as_ref() == Some(&unfinished);
+    if goes_on && let Some(finished) = to.finish_named().await {
+        return finished;
+    }
+    // The source comes first: it is open until a move has finished, so that there is only one.
+    let source = from.open_source(goes_on.then_some(&moved)).await?;
+    let target = match to.open_target(goes_on.then_some(&unfinished)).await {
         Ok(target) => target,
         Err(error) => {
             let _ = source.log().close().await;
             return Err(error);
         }
     };
-    target.begin().await?;
+    target.begin(&unfinished, to).await?;
     let records = all(source.log()).await?;
     for some in records.chunks(AT_ONCE) {
         let written = join_all(some.iter().map(|record| write(target.log(), record))).await;
@@ -168,13 +217,17 @@ pub async fn transfer(from: &Place, to: &Place) -> Result<usize, LogError> {
             from.name()
         )));
     }
-    source.retire(&to.name()).await?;
+    source.retire(&moved, from).await?;
     target.finish(to).await?;
+    source.log().close().await?;
     Ok(records.len())
 }
 
-async fn open_database(config: &PostgresLogConfig) -> Result<Opened, LogError> {
-    let log = PostgresLog::open_within(config, NAME, Duration::ZERO, |_| {}).await?;
+async fn open_database(
+    config: &PostgresLogConfig,
+    accepts: Option<&MoveNote>,
+) -> Result<Opened, LogError> {
+    let log = PostgresLog::open_to_move(config, NAME, accepts).await?;
     Ok(Opened::Postgres(log))
 }
 
@@ -199,9 +252,5 @@ async fn write(log: &dyn Log, record: &Record) -> Result<(), LogError> {
     }
 }
 
-fn renamed(from: &Path, to: &Path) -> Result<(), LogError> {
-    disk::rename(from, to).map_err(|error| LogError::Unusable {
-        path: from.display().to_string(),
-        cause: format!("it cannot be renamed to {}: {error}", to.display()),
-    })
-}
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransac
 use uuid::Uuid;
 
 use super::file::{folder, sync_folder, with_suffix};
+use crate::batch::log::move_note::MoveNote;
 
 /// The id and the count of the log.
 const MARK: TableDefinition<'_, (), (u128, u64)> = TableDefinition::new("mark");
@@ -22,8 +23,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The largest number of bytes that are read of the mark file, which is always shorter.
 const FILE_MAX: u64 = 4096;
 const WORDS: &str = "nsgate batch log";
-/// The words before the name of the log that a log's batches were moved to.
-const MOVED: &str = " moved to ";
 
 /// The identity of a log, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +38,8 @@ enum MarkState {
     /// An empty file: an operator says that the log is to be accepted as it is.
     Accept,
     Mark(Mark),
-    /// The batches were moved to the log of this name.
-    Moved(String),
+    /// The batches are in another log.
+    Elsewhere(MoveNote),
 }
 
 /// Keeps a log and the mark file beside it in step.
@@ -79,7 +78,7 @@ impl MarkFile {
                 "it is missing, and {mark} says that there was one. Restore it. To start a new log on purpose, delete {mark}: unfinished batches then stay half done in their catalogs, and the outcomes of all batches are lost",
                 mark = self.path.display()
             )),
-            MarkState::Moved(to) => Err(self.moved(to)),
+            MarkState::Elsewhere(note) => Err(note.to_string()),
             _ => Ok(()),
         }
     }
@@ -143,19 +142,11 @@ impl MarkFile {
                     )))
                 }
             }
-            (MarkState::Moved(to), _) => Err(self.moved(to)),
+            (MarkState::Elsewhere(note), _) => Err(note.to_string()),
             (MarkState::Mark(_), _) => {
                 Err(self.refusal(&format!("{mark} belongs to another log, or to a newer one")))
             }
         }
-    }
-
-    fn moved(&self, to: &str) -> String {
-        format!(
-            "its batches were moved to {to}: set `batch.log` to that. If that one says that `nsgate log move` did not finish, rename {log}.moved to {log}, empty {mark} (`: > {mark}`), and move again",
-            mark = self.path.display(),
-            log = self.log.display()
-        )
     }
 
     fn refusal(&self, why: &str) -> String {
@@ -214,9 +205,22 @@ impl LogMarker {
     }
 }
 
-/// Notes beside a log that is not open that its batches were moved to another one, so that no gateway uses it again.
-pub(super) fn retire(log: &Path, to: &str) -> io::Result<()> {
-    write(&with_suffix(log, "mark"), &format!("{WORDS}{MOVED}{to}"))
+/// Returns where the batches of a log are; `None` if it does not say.
+pub(super) fn note(log: &Path) -> Option<MoveNote> {
+    match read(&with_suffix(log, "mark")) {
+        Ok(MarkState::Elsewhere(note)) => Some(note),
+        _ => None,
+    }
+}
+
+/// Writes where the batches of a log are.
+pub(super) fn write_note(log: &Path, note: &MoveNote) -> io::Result<()> {
+    write(&with_suffix(log, "mark"), &format!("{WORDS}: {note}"))
+}
+
+/// Accepts a log as it is when it is opened next.
+pub(super) fn accept(log: &Path) -> io::Result<()> {
+    write(&with_suffix(log, "mark"), "")
 }
 
 /// Writes the mark file through a rename, so that after a crash it holds either the old or the new line.
@@ -247,8 +251,10 @@ fn read(path: &Path) -> Result<MarkState, String> {
     if text.trim().is_empty() {
         return Ok(MarkState::Accept);
     }
-    if let Some((WORDS, to)) = text.trim().split_once(MOVED) {
-        return Ok(MarkState::Moved(to.to_owned()));
+    if let Some((WORDS, note)) = text.trim().split_once(": ")
+        && let Some(note) = MoveNote::parse(note)
+    {
+        return Ok(MarkState::Elsewhere(note));
     }
     parse(&text).map(MarkState::Mark).ok_or_else(|| {
         "it does not say which log is the newest. Restore the file that belongs to the log; if the log is certainly the newest, empty this file"

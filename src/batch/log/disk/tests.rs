@@ -5,6 +5,8 @@ mod keys;
 mod trouble;
 mod unfinished;
 
+use std::path::PathBuf;
+
 use uuid::Uuid;
 
 use super::*;

@@ -26,7 +26,7 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
     let connector = Connector::new(config, None).map_err(|error| error.to_string())?;
     let outage = Arc::new(Outage::new(&config.address));
     let mut link = Link::new(Arc::new(connector), outage);
-    let looked = owner::look(&mut link).await;
+    let looked = owner::look(&mut link, None).await;
     let users = looked.map_err(|trouble| trouble.explained())??;
     let lacking = link.query(RIGHTS, &[]).await;
     let lacking = lacking.map_err(|trouble| trouble.explained())?;

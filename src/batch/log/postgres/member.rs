@@ -47,7 +47,7 @@ impl Member<'_> {
         let (mut observer, mut is_told) = (Observer::default(), false);
         loop {
             let looked = match keeper::try_out(guards).await {
-                Ok(()) => owner::look(&mut self.link).await,
+                Ok(()) => owner::look(&mut self.link, None).await,
                 Err(trouble) => Err(trouble),
             };
             match looked {

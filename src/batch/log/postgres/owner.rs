@@ -105,9 +105,13 @@ impl Users {
     }
 }
 
-/// Returns the gateways that use the log; an error if no gateway of this version may use it.
-pub(super) async fn look(link: &mut Link) -> Result<Result<Users, String>, Trouble> {
-    Ok(users(&link.query(LOOK, &[]).await?))
+/// Returns the gateways that use the log; an error if no gateway of this version may use it. `accepts` is the only note
+/// about a move that does not matter.
+pub(super) async fn look(
+    link: &mut Link,
+    accepts: Option<&str>,
+) -> Result<Result<Users, String>, Trouble> {
+    Ok(users(&link.query(LOOK, &[]).await?, accepts))
 }
 
 /// Shows that a gateway lives, and returns the gateways that use the log; `None` if the others took this one for dead.
@@ -121,11 +125,11 @@ pub(super) async fn beat(
         // The server need not have carried the heartbeat out.
         return Err(Trouble::silent(EMPTY));
     };
-    Ok(row.get::<_, bool>(13).then(|| users(&rows)))
+    Ok(row.get::<_, bool>(13).then(|| users(&rows, None)))
 }
 
 /// Reads what a look has shown; an error if no gateway of this version may use the log.
-fn users(rows: &[Row]) -> Result<Users, String> {
+fn users(rows: &[Row], accepts: Option<&str>) -> Result<Users, String> {
     let Some(row) = rows.first() else {
         return Err(EMPTY.to_owned());
     };
@@ -150,7 +154,7 @@ fn users(rows: &[Row]) -> Result<Users, String> {
             "its format is {format}, and this version knows format {FORMAT}: start the version that made it, or a later one"
         ));
     }
-    if let Some(moved) = moved {
+    if let Some(moved) = moved.filter(|moved| Some(&**moved) != accepts) {
         return Err(moved);
     }
     Ok(Users {
@@ -173,12 +177,13 @@ fn instance(row: &Row) -> Option<SeenInstance> {
 }
 
 /// Becomes the only user of the log, and returns the number of this ownership. Waits up to `patience` while another
-/// process uses it.
+/// process uses it. `accepts` is as for [`look`].
 pub(super) async fn take_alone(
     link: &mut Link,
     me: &Instance,
     log: &PostgresLogConfig,
     patience: Duration,
+    accepts: Option<&str>,
 ) -> Result<i64, LogError> {
     let unusable = |cause: String| LogError::Unusable {
         path: log.address.clone(),
@@ -187,7 +192,7 @@ pub(super) async fn take_alone(
     let began = Instant::now();
     let (mut observer, mut silent, mut is_told) = (Observer::default(), Duration::ZERO, false);
     loop {
-        let refused = match look(link).await {
+        let refused = match look(link, accepts).await {
             Ok(Err(wrong)) => return Err(unusable(wrong)),
             Err(trouble) if trouble.remedy().is_some() => {
                 return Err(unusable(trouble.explained()));
@@ -303,7 +308,7 @@ fn columns(instances: &[SeenInstance]) -> (Vec<Uuid>, Vec<i64>) {
 
 /// Returns the name of the process that took the log over; empty if it is not known.
 pub(super) async fn successor(link: &mut Link) -> String {
-    match look(link).await {
+    match look(link, None).await {
         Ok(Ok(users)) => users
             .owning()
             .map(|one| one.name.clone())

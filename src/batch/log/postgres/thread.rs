@@ -31,8 +31,12 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// The way in which a gateway uses the log.
 pub(super) enum Use {
-    /// The only gateway, which waits for another one up to `patience`.
-    Alone { patience: Duration },
+    /// The only gateway, which waits for another one up to `patience`. `accepts` is the only note about a move that does
+    /// not keep it from the log.
+    Alone {
+        patience: Duration,
+        accepts: Option<String>,
+    },
     /// One of several gateways; the others reach it at `address`.
     Shared { address: String },
 }
@@ -214,8 +218,11 @@ impl Thread {
     }
 
     async fn work(&mut self, ready: oneshot::Sender<Result<(), LogError>>) {
-        match self.usage {
-            Use::Alone { patience } => self.work_alone(ready, patience).await,
+        match &self.usage {
+            Use::Alone { patience, accepts } => {
+                let (patience, accepts) = (*patience, accepts.clone());
+                self.work_alone(ready, patience, accepts.as_deref()).await;
+            }
             Use::Shared { .. } => self.work_together(ready).await,
         }
     }
@@ -225,10 +232,11 @@ impl Thread {
         &mut self,
         ready: oneshot::Sender<Result<(), LogError>>,
         patience: std::time::Duration,
+        accepts: Option<&str>,
     ) {
         let (mut link, me) = (self.link().within(self.config.lease), self.instance());
         let asked = Instant::now();
-        let joined = owner::take_alone(&mut link, &me, &self.config, patience).await;
+        let joined = owner::take_alone(&mut link, &me, &self.config, patience, accepts).await;
         let number = match joined {
             Ok(number) => number,
             Err(error) => {

@@ -26,6 +26,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// The largest number of batches that are forgotten in one transaction.
 const FORGOTTEN: i64 = 1000;
 
+/// Removes some batches of the log that this process owns. Returns whether it does, and how many there were.
+const CLEAR: &str = "WITH mine AS (SELECT FROM log WHERE owner = $1 AND fence = $2 FOR UPDATE),
+    part AS (SELECT id FROM batch, mine LIMIT $3),
+    settled AS (DELETE FROM entry USING part WHERE batch = part.id),
+    said AS (DELETE FROM resolution USING part WHERE batch = part.id),
+    gone AS (DELETE FROM batch USING part WHERE batch.id = part.id RETURNING 1)
+    SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM gone)";
+
 /// One write, and the channel for its answer.
 pub(super) struct Write {
     pub(super) id: BatchId,
@@ -45,8 +53,10 @@ pub(super) enum WriteKind {
     Forget {
         before: u64,
     },
-    /// Says where the batches of this log went; `None` if they are here.
+    /// Says where the batches of this log are; `None` if they are here.
     Moved(Option<String>),
+    /// Removes some of the batches, ended or not.
+    Clear,
 }
 
 /// The answer to a durable write.
@@ -112,7 +122,10 @@ impl Write {
     }
 
     fn is_alone(&self) -> bool {
-        matches!(self.what, WriteKind::Forget { .. } | WriteKind::Moved(_))
+        matches!(
+            self.what,
+            WriteKind::Forget { .. } | WriteKind::Moved(_) | WriteKind::Clear
+        )
     }
 }
 
@@ -221,6 +234,16 @@ impl Writer {
                         .await?;
                     let more: Option<bool> = rows.first().and_then(|row| row.get(0));
                     return Ok(vec![Answer::HasMore(more.ok_or(Failed::Fenced)?)]);
+                }
+                WriteKind::Clear => {
+                    let rows = self.link.query(CLEAR, &[&me, &fence, &FORGOTTEN]).await?;
+                    let owns = rows.first().is_some_and(|row| row.get(0));
+                    let removed: i64 = rows.first().map_or(0, |row| row.get(1));
+                    return if owns {
+                        Ok(vec![Answer::HasMore(removed > 0)])
+                    } else {
+                        Err(Failed::Fenced)
+                    };
                 }
                 WriteKind::Moved(words) => {
                     let sql =
@@ -347,7 +370,10 @@ impl Columns {
                 number = i64::try_from(*entry).ok();
                 "s"
             }
-            WriteKind::Withdraw | WriteKind::Forget { .. } | WriteKind::Moved(_) => "w",
+            WriteKind::Withdraw
+            | WriteKind::Forget { .. }
+            | WriteKind::Moved(_)
+            | WriteKind::Clear => "w",
         };
         let line = match &write.what {
             WriteKind::Line(line) if has_line => {

@@ -20,7 +20,7 @@ async fn closed(is_over: bool) -> (TempDir, PathBuf, BatchId) {
 }
 
 fn note(path: &Path) -> PathBuf {
-    beside(path, "closed")
+    file::with_suffix(path, "closed")
 }
 
 #[tokio::test]
