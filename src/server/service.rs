@@ -78,7 +78,7 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
-        let (mut request, rest) = Leftover::of(request);
+        let (mut request, rest) = Leftover::of(request, malformed.is_some());
         if malformed.is_some() {
             RequestContext::more(request.extensions_mut()).malformed = malformed;
         }

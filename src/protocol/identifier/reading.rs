@@ -30,33 +30,21 @@ const DELIMITER: u8 = 2;
 /// A byte that may begin an escape that a second decoding resolves.
 const ESCAPE: u8 = 4;
 
-/// The possible meanings of each byte of a text. NUL, which separates names and is in none, has no meaning. With a table,
-/// a describe costs 80 instructions less (`instructions`).
-const MEANINGS: [u8; 256] = {
-    let mut all = [0; 256];
-    let mut byte = 1;
-    while byte < 128 {
-        all[byte] = match byte as u8 {
-            b'/' | b'\\' | b'?' | b'#' | b';' | 1..=31 | 127 => PATH,
-            b'$' => DELIMITER,
-            b'%' => ESCAPE,
-            _ => 0,
-        };
-        byte += 1;
-    }
-    all
-};
-
-/// Returns the possible meanings of all bytes of a text.
-fn meanings(text: &str) -> u8 {
-    let bytes = text.bytes();
-    bytes.fold(0, |all, byte| all | MEANINGS[usize::from(byte)])
+/// Returns the possible meanings of all bytes of a text. NUL, which separates names and is in none, has no meaning.
+fn taken_for(text: &str) -> u8 {
+    let meaning = |byte| match byte {
+        b'/' | b'\\' | b'?' | b'#' | b';' | 1..=31 | 127 => PATH,
+        b'$' => DELIMITER,
+        b'%' => ESCAPE,
+        _ => 0,
+    };
+    text.bytes().fold(0, |all, byte| all | meaning(byte))
 }
 
 /// True if a text that was decoded once becomes another part of a path, or another text, on a server that decodes
 /// before it routes, or that decodes twice.
 pub fn is_ambiguous(text: &str) -> bool {
-    let taken_for = meanings(text);
+    let taken_for = taken_for(text);
     taken_for & PATH != 0
         || taken_for & ESCAPE != 0 && has_escape(text)
         || matches!(text, "." | "..")
@@ -77,7 +65,7 @@ impl Identifier {
 
     /// Refuses names that a catalog with this `reading` could take for others.
     pub fn check(&self, reading: PathReading) -> Result<(), IdentifierError> {
-        let taken_for = meanings(&self.joined);
+        let taken_for = taken_for(&self.joined);
         let is_plain = taken_for == 0 && !self.joined.starts_with('.');
         if is_plain || reading == PathReading::EXACT {
             return Ok(());

@@ -187,6 +187,19 @@ async fn a_response_before_the_end_of_a_small_upload_keeps_the_connection() {
 }
 
 #[tokio::test]
+async fn a_response_before_the_end_of_a_few_chunks_that_have_come_keeps_the_connection() {
+    let mut client = connect().await;
+    let head = "POST /refuse HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    client
+        .send(&format!("{head}3\r\nabc\r\n2\r\nde\r\n0\r\nx-t: 1\r\n\r\n"))
+        .await;
+    let (head, body) = client.receive_all().await;
+    assert_eq!(body, "no");
+    assert!(!head.contains("connection:"), "{head}");
+    assert_eq!(client.ask("/next", "").await, "/next ");
+}
+
+#[tokio::test]
 async fn a_response_before_the_end_of_another_upload_says_that_the_connection_closes() {
     let large = 1 << 20;
     for (headers, sent) in [
@@ -200,6 +213,11 @@ async fn a_response_before_the_end_of_another_upload_says_that_the_connection_cl
         (
             "transfer-encoding: chunked".to_owned(),
             format!("{:x}\r\n{}\r\n0\r\n\r\n", large, "x".repeat(large)),
+        ),
+        // The client has sent all of it but the end.
+        (
+            "transfer-encoding: chunked".to_owned(),
+            "3\r\nabc\r\n".to_owned(),
         ),
     ] {
         let mut client = connect().await;
