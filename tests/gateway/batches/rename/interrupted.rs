@@ -99,6 +99,9 @@ async fn a_catalog_that_is_away_lets_go_of_the_old_name_when_it_is_back() {
     let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     let said = reply.json()["error"].to_string();
-    assert!(said.contains("may still reach its catalog"), "{said}");
+    assert!(
+        said.contains("of catalog `west` may still reach it"),
+        "{said}"
+    );
     assert_eq!(versions(&world, "east$u").await, [1, 2]);
 }
