@@ -9,6 +9,7 @@
 //! `NSGATE_OTHER_BIN` names another build of the program: `replace` goes from one to the other and back.
 
 use std::env;
+use std::os::unix::process::ExitStatusExt as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ const GATEWAYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(1);
 /// The time within which a batch is decided that was undecided when something failed.
 const BOUND: Duration = Duration::from_millis(1200 + 2000);
+
+/// The signal of the timer that ends a gateway at the end of its lease.
+const SIGKILL: i32 = 9;
 
 /// The kinds of failures, in the order of the rounds.
 const KINDS: [(&str, Kind); 9] = [
@@ -239,7 +243,9 @@ impl Scene {
         let program = other.unwrap_or_else(|| env!("CARGO_BIN_EXE_nsgate").to_owned());
         for gateway in &mut self.gateways {
             let status = gateway.terminate();
-            assert!(status.success(), "{status}");
+            // On a busy machine its own timer may end it: it was silent for longer than its lease.
+            let by_timer = status.signal() == Some(SIGKILL);
+            assert!(status.success() || by_timer, "{status}");
             gateway.use_program(&program);
             gateway.again();
             sleep(self.random.between(0, 500));
