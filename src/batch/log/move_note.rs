@@ -10,9 +10,9 @@ const UNFINISHED_END: &str = " did not finish; run it again with the same --from
 /// Where the batches of a log are. Its words are what the log holds, and what an operator reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MoveNote {
-    /// They were moved to the log of this name.
+    /// Moved to the log of this name.
     MovedTo(String),
-    /// They are in the log of this name, as long as that does not say otherwise: a move from it has begun.
+    /// Still in the log of this name, as long as that does not say otherwise: a move from it has begun.
     Unfinished(String),
 }
 

@@ -40,13 +40,14 @@ impl LogFiles {
         mark::write_note(&self.0, note)
     }
 
-    /// Gives the log another name, and notes where its batches are. It may be open, and nothing may be written to it.
+    /// Notes where the batches are, and gives the log another name. It may be open, and nothing may be written to it.
     ///
     /// # Errors
-    /// The file cannot be renamed, or the mark not be written.
+    /// The mark cannot be written, or the file not be renamed.
     pub(in crate::batch::log) fn retire(&self, note: &MoveNote) -> io::Result<()> {
-        rename(&self.0, &self.beside("moved"))?;
-        self.put_note(note)
+        // The note comes first: a move that ends here finds it, and goes on.
+        self.put_note(note)?;
+        rename(&self.0, &self.beside("moved"))
     }
 
     /// Takes back what [`retire`](Self::retire) did.

@@ -1,4 +1,4 @@
-//! What `nsgate log move` does with a log in PostgreSQL that no gateway does.
+//! Opens, marks and empties a log in PostgreSQL for `nsgate log move`; no gateway does that.
 
 use std::sync::Arc;
 use std::time::Duration;
