@@ -241,14 +241,17 @@ impl Scene {
             .ok()
             .filter(|_| rounds.is_multiple_of(2));
         let program = other.unwrap_or_else(|| env!("CARGO_BIN_EXE_nsgate").to_owned());
+        let mut in_order = 0;
         for gateway in &mut self.gateways {
             let status = gateway.terminate();
             // On a busy machine its own timer may end it: it was silent for longer than its lease.
             let by_timer = status.signal() == Some(SIGKILL);
             assert!(status.success() || by_timer, "{status}");
+            in_order += usize::from(status.success());
             gateway.use_program(&program);
             gateway.again();
             sleep(self.random.between(0, 500));
         }
+        assert!(in_order > 0, "every gateway was ended by its timer");
     }
 }
