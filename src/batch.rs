@@ -48,6 +48,7 @@ pub(crate) use crate::batch::run::now_millis;
 use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::{self, Limit};
 use crate::telemetry::audit::Audit;
@@ -342,7 +343,7 @@ impl From<&Error> for step::Refusal {
         Self {
             status: error.status().as_u16(),
             retry_after: error.retry_after().unwrap_or(RetryAfter::SOON),
-            is_of_catalog: error.is_of_catalog(),
+            origin: error.origin(),
             ..Self::new(error.code(), error.message())
         }
     }
@@ -352,12 +353,8 @@ impl step::Refusal {
     /// Converts the refusal into the error that answers the request. It does not name the entry.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
-        let error = Error::new(self.code, self.message).with_status(status);
-        let error = if self.is_of_catalog {
-            error.of_catalog()
-        } else {
-            error
-        };
+        let error = Error::new(self.code, self.message).of(self.origin);
+        let error = error.with_status(status);
         match status {
             http::StatusCode::SERVICE_UNAVAILABLE => error.with_retry_after(self.retry_after),
             _ => error,
@@ -367,7 +364,7 @@ impl step::Refusal {
 
 fn unwritten(error: LogError) -> Error {
     if matches!(error, LogError::Away { .. }) {
-        return busy(AWAY);
+        return busy(AWAY).of(ErrorOrigin::BatchLog);
     }
     Error::internal("the batch log cannot be written", error)
 }
@@ -386,7 +383,7 @@ fn locked(error: LockError, message: &str) -> Error {
 
 fn unread(error: LogError) -> Error {
     if matches!(error, LogError::Away { .. }) {
-        return busy(AWAY);
+        return busy(AWAY).of(ErrorOrigin::BatchLog);
     }
     Error::internal("the batch log cannot be read", error)
 }

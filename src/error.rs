@@ -7,6 +7,7 @@ pub mod cause;
 pub mod code;
 pub mod denied_by;
 pub mod facts;
+pub mod origin;
 pub mod retry_after;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use crate::error::code::Code;
 use crate::error::denied_by::DeniedBy;
 use crate::error::facts::ErrorFacts;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 
 /// Any error, as a cause for the log.
@@ -38,7 +40,7 @@ struct Parts {
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<BoxError>,
     is_logged: bool,
-    is_of_catalog: bool,
+    origin: ErrorOrigin,
 }
 
 impl Error {
@@ -57,7 +59,7 @@ impl Error {
             headers: Vec::new(),
             cause: None,
             is_logged: false,
-            is_of_catalog: false,
+            origin: ErrorOrigin::Gateway,
         }))
     }
 
@@ -147,17 +149,23 @@ impl Error {
         self.0.is_logged
     }
 
-    /// Marks an error with the words of a catalog, which may name tables: a catalog refused or failed, not the gateway.
+    /// Says which part of the system refused or failed.
     #[must_use]
-    pub fn of_catalog(mut self) -> Self {
-        self.0.is_of_catalog = true;
+    pub fn of(mut self, origin: ErrorOrigin) -> Self {
+        self.0.origin = origin;
         self
     }
 
-    /// True if it has the words of a catalog.
+    /// The part of the system that refused or failed.
+    #[must_use]
+    pub fn origin(&self) -> ErrorOrigin {
+        self.0.origin
+    }
+
+    /// True if it has the words of a catalog, which may name tables.
     #[must_use]
     pub fn is_of_catalog(&self) -> bool {
-        self.0.is_of_catalog
+        self.0.origin == ErrorOrigin::Catalog
     }
 
     /// Sets `Retry-After`.

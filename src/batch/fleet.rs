@@ -31,6 +31,7 @@ use uuid::Uuid;
 
 use crate::batch::log::LogError;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::LogCounts;
 pub(in crate::batch) use deadline::Deadline;
@@ -372,7 +373,12 @@ impl Fleet {
     }
 }
 
-/// Returns the refusal while nothing is known about batches.
+/// Returns a refusal after which the client may ask again.
 fn unavailable(message: &'static str) -> Error {
     Error::unavailable(message).with_retry_after(RetryAfter::SOON)
+}
+
+/// Returns the refusal while nothing is known about batches.
+fn unknowing() -> Error {
+    unavailable(UNKNOWING).of(ErrorOrigin::BatchLog)
 }

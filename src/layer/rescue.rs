@@ -180,7 +180,9 @@ where
         }
         report(&error, this.exchange, *this.has_names);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);
-        Poll::Ready(Ok(respond(&error, path)))
+        let mut response = respond(&error, path);
+        response.extensions_mut().insert(error.origin());
+        Poll::Ready(Ok(response))
     }
 }
 

@@ -106,10 +106,11 @@ class World:
         client = self.client()
         for table in self.tables:
             for depth in range(1, len(table.id)):
-                with contextlib.suppress(ln.NamespaceAlreadyExistsError):
-                    client.create_namespace(ln.CreateNamespaceRequest(id=table.id[:depth]))
-            lance.write_dataset(numbered(0, 1), namespace_client=client, table_id=table.id, mode="create")
-            client.create_table_branch(ln.CreateTableBranchRequest(id=table.id, name=BRANCH))
+                request = ln.CreateNamespaceRequest(id=table.id[:depth])
+                patient(lambda request=request: once(client.create_namespace, request))
+            patient(lambda table=table: create(client, table.id))
+            request = ln.CreateTableBranchRequest(id=table.id, name=BRANCH)
+            patient(lambda request=request: once(client.create_table_branch, request))
 
     def load(self):
         self.counts.clear()
@@ -404,6 +405,21 @@ def patient(ask):
             if not told or time.monotonic() > end:
                 raise
             time.sleep(0.05)
+
+
+def once(make, request):
+    with contextlib.suppress(ln.NamespaceAlreadyExistsError, ln.errors.TableBranchAlreadyExistsError):
+        make(request)
+
+
+def create(client, id):
+    """Creates a table with one row. It may be there already, if an earlier try had no answer."""
+    try:
+        lance.write_dataset(numbered(0, 1), namespace_client=client, table_id=id, mode="create")
+    except (ln.TableAlreadyExistsError, OSError, ValueError) as error:
+        if "already exists" not in str(error):
+            raise
+        lance.write_dataset(numbered(0, 1), namespace_client=client, table_id=id, mode="overwrite")
 
 
 def said(status, answer):

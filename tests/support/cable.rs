@@ -23,6 +23,7 @@ struct State {
     cut_after: AtomicU64,
     cuts: AtomicU64,
     is_shut: AtomicBool,
+    is_pulled: AtomicBool,
     /// The number of connections so far, and of those that are held up.
     connections: AtomicU64,
     frozen: AtomicU64,
@@ -80,6 +81,11 @@ impl Cable {
         self.state.is_shut.store(true, Ordering::SeqCst);
     }
 
+    /// Breaks all connections, and refuses new ones.
+    pub fn pull(&self) {
+        self.state.is_pulled.store(true, Ordering::SeqCst);
+    }
+
     /// Holds up what the present connections send; new ones work.
     pub fn freeze(&self) {
         let present = self.state.connections.load(Ordering::SeqCst);
@@ -123,6 +129,13 @@ impl State {
         }
     }
 
+    /// Returns once the cable is pulled.
+    async fn pulled(&self) {
+        while !self.is_pulled.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// True if a request has the words that mark its connection.
     fn marks(&self, request: &[u8]) -> bool {
         let is_in = |words: &str| {
@@ -145,6 +158,9 @@ impl State {
 }
 
 async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
+    if state.is_pulled.load(Ordering::SeqCst) {
+        return;
+    }
     let Ok(far) = TcpStream::connect(("127.0.0.1", server)).await else {
         return;
     };
@@ -157,6 +173,7 @@ async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
     let (near_read, near_write) = near.into_split();
     let (far_read, far_write) = far.into_split();
     tokio::select! {
+        () = state.pulled() => {}
         () = pass(near_read, far_write, &state, connection, false) => {}
         () = pass(far_read, near_write, &state, connection, true) => {}
     }

@@ -126,9 +126,11 @@ impl Postgres {
         }
     }
 
-    /// Makes this standby the primary.
+    /// Makes this standby the primary. It waits for no standby of its own until there is one.
     pub fn promote(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "promote"]);
+        self.sql("ALTER SYSTEM RESET synchronous_standby_names");
+        self.sql("SELECT pg_reload_conf()");
     }
 
     /// The address on the Unix socket, where no password is asked for.

@@ -120,13 +120,7 @@ async fn at(
     let found = found.map_err(|refusal| {
         let words =
             "cannot tell whether an unfinished batch uses the location of the table; retry later";
-        let error = busy(words);
-        let error = if refusal.is_of_catalog {
-            error.of_catalog()
-        } else {
-            error
-        };
-        error.with_cause(refusal.message)
+        busy(words).of(refusal.origin).with_cause(refusal.message)
     })?;
     Ok(found.and_then(|found| found.proof.location))
 }

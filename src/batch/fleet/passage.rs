@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::in_flight::{Place, StreamNote};
-use super::{Fleet, Role, UNKNOWING, unavailable};
+use super::{Fleet, Role, unavailable, unknowing};
 use crate::error::Error;
 
 /// The part of a request that batches may concern.
@@ -68,14 +68,12 @@ impl Fleet {
         };
         match &*role {
             // A batch needs the log, whatever is served without it.
-            Role::Owner if subject == Subject::Owner && !self.lease.is_valid() => {
-                Err(unavailable(UNKNOWING))
-            }
+            Role::Owner if subject == Subject::Owner && !self.lease.is_valid() => Err(unknowing()),
             Role::Owner => self.alive().map(|()| Some(passage(None))),
             Role::Outside if self.serves_without_log && place.is_some() => {
                 Ok(place.map(|place| passage(Some(place))))
             }
-            Role::Outside => Err(unavailable(UNKNOWING)),
+            Role::Outside => Err(unknowing()),
             // Tables appear and disappear while the log is read.
             Role::Recovering => Ok(None),
             Role::Follower(_) => match place {
@@ -93,7 +91,7 @@ impl Fleet {
         if self.serves_without_log || self.lease.is_valid() {
             Ok(())
         } else {
-            Err(unavailable(UNKNOWING))
+            Err(unknowing())
         }
     }
 }
@@ -113,7 +111,7 @@ impl Passage {
             return Ok(());
         }
         self.fleet.discarded();
-        Err(unavailable(UNKNOWING))
+        Err(unknowing())
     }
 
     /// Returns an error if a request that holds its locks must not be sent: a batch on the table may have begun since it

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::batch::step::{Decision, Refusal};
 use crate::error::code::Code;
+use crate::error::origin::ErrorOrigin;
 
 /// The decision as it is written to the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,7 +100,7 @@ impl Verdict {
             entry,
             found: answer.and_then(|answer| answer.found),
             // The log does not say whose words these are.
-            is_of_catalog: true,
+            origin: ErrorOrigin::Catalog,
             ..Refusal::new(code.unwrap_or(Code::ConcurrentModification), message)
         };
         let status = answer.map_or(refusal.status, |answer| answer.status);

@@ -11,6 +11,7 @@ use crate::backend::InternalAnswer;
 use crate::batch::log::Proof;
 use crate::batch::step::{Match, Refusal};
 use crate::error::code::Code;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 
 /// The fields of a `TableVersion` that are compared.
@@ -287,7 +288,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
         );
         return Refusal {
             status: status.as_u16(),
-            is_of_catalog: true,
+            origin: ErrorOrigin::Catalog,
             ..Refusal::unavailable(message)
         };
     }
@@ -295,7 +296,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     Refusal {
         status: answer.status.as_u16(),
         retry_after: RetryAfter::of(answer.headers.get(RETRY_AFTER)).unwrap_or(RetryAfter::SOON),
-        is_of_catalog: true,
+        origin: ErrorOrigin::Catalog,
         ..Refusal::new(code.unwrap_or(Code::Internal), error.error)
     }
 }

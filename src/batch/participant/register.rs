@@ -17,6 +17,7 @@ use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::TableBranch;
 use crate::error::code::Code;
+use crate::error::origin::ErrorOrigin;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
@@ -198,7 +199,7 @@ fn lacking(backend: &Backend, what: &str, answer: &InternalAnswer) -> Refusal {
     let words = refusal(backend.name(), answer).message;
     let mut refusal = unsupported(backend, what);
     refusal.message = format!("{} ({words})", refusal.message);
-    refusal.is_of_catalog = true;
+    refusal.origin = ErrorOrigin::Catalog;
     refusal
 }
 

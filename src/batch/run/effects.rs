@@ -16,6 +16,7 @@ use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Answer, Decision, Effect, Event, Refusal, Settled, State};
+use crate::error::origin::ErrorOrigin;
 use crate::metrics::Phase;
 use crate::util::budget::Rationed;
 
@@ -118,7 +119,10 @@ impl BatchRun {
                 }
             }
             match coordinator.log.intend(id, intent).await {
-                Err(LogError::Away { .. }) => Ok(Event::IntentFailed(Refusal::unavailable(AWAY))),
+                Err(LogError::Away { .. }) => Ok(Event::IntentFailed(Refusal {
+                    origin: ErrorOrigin::BatchLog,
+                    ..Refusal::unavailable(AWAY)
+                })),
                 written => written.map(|()| Event::IntentDurable),
             }
         })

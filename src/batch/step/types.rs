@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::code::Code;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 
 /// The composition of a batch. An *entry* is one change of one table.
@@ -68,8 +69,8 @@ pub struct Refusal {
     pub found: Option<u64>,
     /// The lock that could not be had, if that is the reason and it is known.
     pub locked: Option<LockedEntry>,
-    /// True if the text is a catalog's own.
-    pub is_of_catalog: bool,
+    /// The part of the system that refused or failed.
+    pub origin: ErrorOrigin,
 }
 
 /// An entry whose table is locked.
@@ -92,7 +93,7 @@ impl Refusal {
             retry_after: RetryAfter::SOON,
             found: None,
             locked: None,
-            is_of_catalog: false,
+            origin: ErrorOrigin::Gateway,
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) const TOKEN: HeaderName = HeaderName::from_static("nsgate-gateway");
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("nsgate-client");
 /// The header of an answer by a gateway that does not own the log: nothing was done.
 pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-owner");
+/// The value of [`NOT_OWNER`] in an answer by a gateway that may own the log, and cannot reach it.
+pub(super) const AWAY: &str = "away";
 
 /// The longest time for opening a connection to another gateway.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -75,6 +77,8 @@ pub enum Unanswered {
     Unsent(String),
     /// The request was not sent, or not read by the owner, because one of the two does not trust the other.
     Insecure(String),
+    /// The owner cannot reach the log, and has answered so. It has done nothing.
+    Away(Box<Response<Body>>),
     /// The request may have been carried out.
     Lost(String),
 }
@@ -173,12 +177,12 @@ impl PeerClient {
         let carried = self.way.carry(request).await;
         self.report(owner, carried.as_ref().err());
         let mut response = carried?;
-        if response.headers().contains_key(NOT_OWNER) {
-            let words = "it does not own the log".to_owned();
-            return Err(Unanswered::Unsent(words));
-        }
         strip_hop(response.headers_mut());
-        Ok(response)
+        match response.headers_mut().remove(NOT_OWNER) {
+            None => Ok(response),
+            Some(mark) if mark == AWAY => Err(Unanswered::Away(Box::new(response))),
+            Some(_) => Err(Unanswered::Unsent("it does not own the log".to_owned())),
+        }
     }
 
     /// Returns true if a gateway answers anything: without the token, it refuses.

@@ -10,9 +10,10 @@ use futures_util::future::{Either, MapOk, Ready, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
 use tower::Service;
 
-use super::client::{CLIENT, ClientOf, NOT_OWNER, TOKEN};
+use super::client::{AWAY, CLIENT, ClientOf, NOT_OWNER, TOKEN};
 use crate::batch::fleet::Fleet;
 use crate::body::Body;
+use crate::error::origin::ErrorOrigin;
 use crate::request::context::RequestContext;
 use crate::request::peer::Peer;
 
@@ -88,7 +89,7 @@ where
     type Response = Response<Body>;
     type Error = Infallible;
     type Future =
-        Either<Either<Unmarked<S::Future>, A::Future>, Ready<Result<Response<Body>, Infallible>>>;
+        Either<Either<Marked<S::Future>, A::Future>, Ready<Result<Response<Body>, Infallible>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.stack.poll_ready(cx)
@@ -99,17 +100,23 @@ where
             Ok(()) if request.uri().path().starts_with(BATCHES) => {
                 Either::Left(Either::Right(self.admin.call(request)))
             }
-            Ok(()) => Either::Left(Either::Left(self.stack.call(request).map_ok(unmark))),
+            Ok(()) => Either::Left(Either::Left(self.stack.call(request).map_ok(marked))),
             Err(response) => Either::Right(ready(Ok(*response))),
         }
     }
 }
 
-/// The answer of the stack, without a mark that a catalog may have given it: what it answers was done.
-type Unmarked<F> = MapOk<F, fn(Response<Body>) -> Response<Body>>;
+/// The answer of the stack, without a mark that a catalog may have given it. It is marked if this gateway cannot reach
+/// the log, so that the next owner is asked.
+type Marked<F> = MapOk<F, fn(Response<Body>) -> Response<Body>>;
 
-fn unmark(mut response: Response<Body>) -> Response<Body> {
-    response.headers_mut().remove(NOT_OWNER);
+fn marked(mut response: Response<Body>) -> Response<Body> {
+    let is_away = response.extensions().get() == Some(&ErrorOrigin::BatchLog);
+    let headers = response.headers_mut();
+    headers.remove(NOT_OWNER);
+    if is_away {
+        headers.insert(NOT_OWNER, HeaderValue::from_static(AWAY));
+    }
     response
 }
 

@@ -27,6 +27,8 @@ use crate::request::context::RequestContext;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause before a request is passed on again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The longest time after which an owner that could not reach the log is asked again, if no other gateway takes over.
+const AWAY_PAUSE: Duration = Duration::from_millis(250);
 /// The time after which the owner is asked whether it is there, again and again, and the longest time for that answer.
 const QUIET: Duration = Duration::from_secs(5);
 const PROBE: Duration = Duration::from_secs(5);
@@ -96,6 +98,16 @@ where
             Ok(response) => {
                 sharing.fleet.passed_on(true);
                 return doubt.judge(Ok(response));
+            }
+            Err(Unanswered::Away(response)) => {
+                // If this gateway cannot reach the log either, no other one is about to take it over.
+                let may_wait = Instant::now() < until && sharing.fleet.knows_of_batches();
+                if kept.is_none() || !repeats || !may_wait {
+                    sharing.fleet.passed_on(true);
+                    return doubt.judge(Ok(*response));
+                }
+                let _ = timeout(AWAY_PAUSE, gone(&sharing, &owner)).await;
+                continue;
             }
             Err(Unanswered::Unsent(words)) => (kept.is_some(), UNANSWERED, words),
             // That needs a person.

@@ -191,7 +191,10 @@ impl Scene {
         let (mut failed, mut undecided) = (Instant::now(), fleet.undecided());
         let mut is_mended = false;
         while !is_mended || !undecided.is_empty() {
-            if !is_mended && falls.elapsed() >= lasts {
+            // To make a standby takes as long as the disk needs, during which nobody would look at the batches.
+            let needs_standby = [Kind::FailOver, Kind::Silence].contains(&kind);
+            let may_mend = undecided.is_empty() || !needs_standby;
+            if !is_mended && may_mend && falls.elapsed() >= lasts {
                 is_mended = true;
                 match kind {
                     Kind::Kill => self.gateways[hit].again(),

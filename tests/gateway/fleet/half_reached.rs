@@ -104,3 +104,60 @@ async fn two_gateways_that_tell_the_same_address_are_reported() {
     })
     .await;
 }
+
+/// The owner says that no batch can begin, before another gateway takes the log over.
+#[tokio::test]
+async fn batches_that_were_passed_on_to_an_owner_without_the_log_wait_for_the_next_owner() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let cable = Cable::to(server.port).await;
+    let mut world = world_with(&server, &server.loopback(cable.port), LEASE * 6, 0).await;
+    let direct = world
+        .configuration()
+        .replace(&server.loopback(cable.port), &server.socket());
+    world.join_with(&direct).await;
+    let other = world.client_at(0);
+    other.post(BATCH, &pair(&world, 2)).await.ok();
+    cable.pull();
+    until("the owner begins no batch any more", || {
+        world.log().contains("the batch log")
+    })
+    .await;
+    let begun = Instant::now();
+    let own = world.client().post(BATCH, &pair(&world, 3)).await;
+    println!("the owner: {} after {:?}", own.status, begun.elapsed());
+    assert_eq!(own.status, 503, "{:?}", own.body);
+    assert!(String::from_utf8_lossy(&own.body).contains("no batch can begin"));
+    let with_key = world.client_at(0).header("idempotency-key", "its own");
+    let batches = [other, with_key].map(|client| start(client, pair(&world, 3)));
+    let mut statuses = Vec::new();
+    for batch in batches {
+        statuses.push(batch.await.unwrap().status);
+    }
+    println!("the other one: {statuses:?} after {:?}", begun.elapsed());
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409], "one of them is first");
+    assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2, 3]);
+}
+
+/// No other gateway is about to take the log over.
+#[tokio::test]
+async fn a_batch_is_refused_with_the_reason_while_no_gateway_reaches_the_log() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    server.crash();
+    let begun = Instant::now();
+    let refused = world.client_at(0).post(BATCH, &pair(&world, 2)).await;
+    println!("{} after {:?}", refused.status, begun.elapsed());
+    assert_eq!(refused.status, 503, "{:?}", refused.body);
+    let words = refused.json()["error"].to_string();
+    assert!(words.contains("the batch log does not answer"), "{words}");
+    assert!(words.contains("retry later"), "{words}");
+    server.up();
+    until_it_serves(&world.client_at(0)).await;
+    let again = start(world.client_at(0), pair(&world, 2));
+    again.await.unwrap().ok();
+}

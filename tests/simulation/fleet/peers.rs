@@ -173,6 +173,7 @@ impl Service<Request<Body>> for Answering {
                 let mut response = Response::new(Body::full(error.message().to_owned()));
                 *response.status_mut() = error.status();
                 response.extensions_mut().insert(Refused(refused(&error)));
+                response.extensions_mut().insert(error.origin());
                 response
             }))
         })

@@ -7,6 +7,7 @@ use super::*;
 use crate::batch::log::{AbortAnswer, Intent, Verdict};
 use crate::batch::step::Refusal;
 use crate::error::code::Code;
+use crate::error::origin::ErrorOrigin;
 use shelf::Shelf;
 
 mod shelf;
@@ -199,7 +200,7 @@ async fn a_reason_that_passes_frees_the_key_at_once_and_a_definite_one_does_not(
             };
             // Nobody knows any more whose words they are.
             let expected = Refusal {
-                is_of_catalog: true,
+                origin: ErrorOrigin::Catalog,
                 ..refusal(status)
             };
             assert_eq!(found, expected);

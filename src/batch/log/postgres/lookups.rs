@@ -1,9 +1,10 @@
 //! The lookups of batches in the log, one at a time or page by page.
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::PostgresLog;
-use super::reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
+use super::reader::{Lookup, PAGE_SIZE, PATIENCE, RawBatch, Wanted};
 use crate::batch::log::{BatchId, LogError, Record};
 
 impl PostgresLog {
@@ -11,7 +12,8 @@ impl PostgresLog {
     async fn look_up(&self, what: Wanted) -> Result<Vec<RawBatch>, LogError> {
         let lookups = self.open_queues()?.lookups;
         let (done, found) = oneshot::channel();
-        let sent = lookups.send(Lookup { what, done }).await;
+        let until = Instant::now() + PATIENCE;
+        let sent = lookups.send(Lookup { what, until, done }).await;
         sent.map_err(|_| self.to_error())?;
         let found = found.await.map_err(|_| self.to_error())?;
         found.map_err(|cause| self.away(cause))

@@ -30,13 +30,15 @@ const OPEN_PAGE: &str = select!("WHERE b.ended IS NULL AND b.id > $1 ORDER BY b.
 const LAST: &str = select!("ORDER BY b.id DESC LIMIT 1");
 /// The number of batches in one page of a scan.
 pub(super) const PAGE_SIZE: usize = 256;
-/// The longest time that a read tries for, and the pause between two tries.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time from a request to its last try, and the pause between two tries.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A request for batches.
 pub(super) struct Lookup {
     pub(super) what: Wanted,
+    /// The time until which it is tried again. It is always tried once.
+    pub(super) until: Instant,
     /// Gets the batches, or the cause why they cannot be read.
     pub(super) done: oneshot::Sender<Result<Vec<RawBatch>, String>>,
 }
@@ -64,16 +66,15 @@ pub(super) struct RawBatch {
 
 /// Answers lookups until the queue is closed.
 pub(super) async fn read_all(mut link: Link, mut queue: mpsc::Receiver<Lookup>) {
-    while let Some(Lookup { what, done }) = queue.recv().await {
+    while let Some(Lookup { what, until, done }) = queue.recv().await {
         if !done.is_closed() {
             // A receiver that was dropped no longer needs the answer.
-            let _ = done.send(read(&mut link, &what).await);
+            let _ = done.send(read(&mut link, &what, until).await);
         }
     }
 }
 
-async fn read(link: &mut Link, what: &Wanted) -> Result<Vec<RawBatch>, String> {
-    let until = Instant::now() + PATIENCE;
+async fn read(link: &mut Link, what: &Wanted, until: Instant) -> Result<Vec<RawBatch>, String> {
     let page: &(dyn ToSql + Sync) = &(PAGE_SIZE as i64);
     loop {
         let rows = match what {

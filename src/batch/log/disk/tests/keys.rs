@@ -5,6 +5,7 @@ use redb::ReadableTable;
 use super::*;
 use crate::batch::log::reread;
 use crate::batch::step::Refusal;
+use crate::error::origin::ErrorOrigin;
 
 fn with_key(key: Option<&str>) -> Arc<Intent> {
     let mut intent = Intent::clone(&intent());
@@ -116,7 +117,7 @@ fn lines_of_an_older_version_are_read() {
                 aborted += 1;
                 let refusal = abort.refusal().unwrap();
                 let expected = Refusal {
-                    is_of_catalog: true,
+                    origin: ErrorOrigin::Catalog,
                     ..Refusal::conflict("table t is busy").at(0)
                 };
                 assert_eq!(refusal, expected);
