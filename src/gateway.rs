@@ -125,7 +125,7 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
 
     fn call(&mut self, mut request: R) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        let (operation, id) = match named(request.borrow_mut()) {
+        let (operation, id) = match named(request.borrow()) {
             Ok(named) => named,
             Err(error) => return Box::pin(ready(Err(error))),
         };
@@ -196,8 +196,8 @@ impl Shared {
 
 /// Returns the operation and the path's identifier. Both stay in the request's context: by them a breaker tells the
 /// failures of one table from those of a catalog.
-fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> {
-    let learned = RequestContext::more(request.extensions_mut());
+fn named(request: &Request<Body>) -> Result<(Operation, Identifier), Error> {
+    let learned = RequestContext::of(request.extensions());
     let operation = known("operation", learned.operation)?;
     let id = match operation.kind() {
         Some(_) => known("identifier", learned.identifier.clone())?,

@@ -4,13 +4,13 @@
 //! It reads messages in one piece, in memory, and with a stated length, which nearly all are: they need no state machine
 //! beside the task that handles them. hyper reads all other messages, and every message whose meaning is open to doubt.
 
+mod date;
 mod fields;
 mod header_cache;
 mod pieces;
 pub(crate) mod request;
 pub(crate) mod response;
 
-use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
 
 pub(crate) use header_cache::HeaderCache;
@@ -57,8 +57,8 @@ pub(crate) fn note_length(length: &mut Option<usize>, digits: &[u8]) -> Option<(
 }
 
 /// Appends a header line.
-pub(crate) fn write_header(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
-    out.extend_from_slice(name.as_str().as_bytes());
+pub(crate) fn write_header(out: &mut Vec<u8>, name: &str, value: &HeaderValue) {
+    out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value.as_bytes());
     out.extend_from_slice(b"\r\n");

@@ -21,7 +21,7 @@ use super::log::{Action, Intent, VersionRange};
 use super::participant::CallerContext;
 use super::plan::{Entry, Plan};
 use super::step::{Event, Refusal, step};
-use super::{Batches, TableBranch, TableKey, unread};
+use super::{Batches, TableBranch, TableKey, busy, unread};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
 use crate::batch::run::BatchRun;
@@ -29,6 +29,7 @@ use crate::batch::run::audited::AuditedBatch;
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 use crate::protocol::canonical;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable};
 use crate::protocol::context::Context;
@@ -113,6 +114,7 @@ impl Batches {
         let admitted = self.outcomes.admit(&request, tables, name).await;
         let outcome = match admitted.map_err(unread)? {
             Admission::Different => return Err(different()),
+            Admission::Withdrawn => return Err(withdrawn()),
             Admission::Join(outcome) => {
                 caller.origin.began(&outcome.id);
                 caller.origin.repeats();
@@ -201,6 +203,12 @@ impl Batches {
 pub(super) fn different() -> Error {
     let message = "this Idempotency-Key was used before, with other entries";
     Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// Returns the answer to a key whose batch is being taken out of the log.
+pub(super) fn withdrawn() -> Error {
+    let message = "the batch with this Idempotency-Key was refused, and is not out of the batch log yet; retry later";
+    busy(message).of(ErrorOrigin::BatchLog)
 }
 
 impl Form {

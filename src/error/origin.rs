@@ -8,6 +8,7 @@ pub enum ErrorOrigin {
     Gateway,
     /// A catalog: the text is its own, and may name tables.
     Catalog,
-    /// The batch log, which this gateway cannot reach or has lost. Another gateway may be able to carry the request out.
+    /// The batch log: this gateway cannot reach it, or has taken it over from one that did not get as far. Nothing was done
+    /// of the request, and it may be sent again, to the gateway that has the log by then.
     BatchLog,
 }

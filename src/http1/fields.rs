@@ -5,7 +5,8 @@ use http::HeaderValue;
 use http::header::HeaderName;
 use httparse::Header;
 
-use super::{HeaderCache, affects_framing, is_keep_alive, note_length};
+use super::header_cache::HeaderRole;
+use super::{HeaderCache, is_keep_alive, note_length};
 
 /// The length of a message's body, and the use of its connection afterwards.
 pub(super) struct Framing {
@@ -29,12 +30,13 @@ pub(super) fn read(
         keeps_alive: true,
     };
     for (index, header) in headers.iter().enumerate() {
-        let (name, value) = known.read(index, (header.name.as_bytes(), header.value), message)?;
-        match name.as_str() {
-            "connection" => framing.keeps_alive &= is_keep_alive(header.value)?,
-            "content-length" => note_length(&mut framing.length, header.value)?,
-            text if affects_framing(text) => return None,
-            _ => {}
+        let (name, value, role) =
+            known.read(index, (header.name.as_bytes(), header.value), message)?;
+        match role {
+            HeaderRole::Plain => {}
+            HeaderRole::Connection => framing.keeps_alive &= is_keep_alive(header.value)?,
+            HeaderRole::Length => note_length(&mut framing.length, header.value)?,
+            HeaderRole::Framing => return None,
         }
         take(name, value, header.value)?;
     }

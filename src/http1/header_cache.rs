@@ -4,6 +4,8 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::HeaderName;
 
+use super::affects_framing;
+
 /// Caches the parsed headers of the last message, because the next one on a connection usually repeats them. It keeps
 /// that message's bytes in memory, and no other's.
 #[derive(Default)]
@@ -20,28 +22,57 @@ struct CachedHeader {
     spelled: Bytes,
     name: HeaderName,
     value: HeaderValue,
+    role: HeaderRole,
+}
+
+/// The part of a header in how its message is read.
+#[derive(Clone, Copy)]
+pub(super) enum HeaderRole {
+    /// None.
+    Plain,
+    /// It says whether the connection stays open.
+    Connection,
+    /// It states the length of the body.
+    Length,
+    /// It changes how the rest of the message is to be read.
+    Framing,
+}
+
+impl HeaderRole {
+    fn of(name: &HeaderName) -> Self {
+        match name.as_str() {
+            "connection" => Self::Connection,
+            "content-length" => Self::Length,
+            name if affects_framing(name) => Self::Framing,
+            _ => Self::Plain,
+        }
+    }
 }
 
 impl HeaderCache {
     /// Returns the parsed header at `index`, whose `name` and `value` are slices of `message`; `None` if it is not
     /// valid.
-    pub(crate) fn read(
+    pub(super) fn read(
         &mut self,
         index: usize,
         (name, value): (&[u8], &[u8]),
         message: &Bytes,
-    ) -> Option<(HeaderName, HeaderValue)> {
+    ) -> Option<(HeaderName, HeaderValue, HeaderRole)> {
         if index == 0 {
             self.begin();
         }
         let known = self.known.get(index).filter(|known| known.spelled == name);
         if let Some(known) = known.filter(|known| known.value.as_bytes() == value) {
-            return Some((known.name.clone(), known.value.clone()));
+            return Some((known.name.clone(), known.value.clone(), known.role));
         }
         let spelled = name;
-        let name = match known {
-            Some(known) => known.name.clone(),
-            None => HeaderName::from_bytes(name).ok()?,
+        let (name, role) = match known {
+            Some(known) => (known.name.clone(), known.role),
+            None => {
+                let name = HeaderName::from_bytes(name).ok()?;
+                let role = HeaderRole::of(&name);
+                (name, role)
+            }
         };
         let value = HeaderValue::from_maybe_shared(message.slice_ref(value)).ok()?;
         if self.complete {
@@ -51,9 +82,10 @@ impl HeaderCache {
                 spelled: message.slice_ref(spelled),
                 name: name.clone(),
                 value: value.clone(),
+                role,
             });
         }
-        Some((name, value))
+        Some((name, value, role))
     }
 
     /// Discards the entries of a message whose parsing was abandoned.
@@ -65,7 +97,7 @@ impl HeaderCache {
     }
 
     /// Ends a message. If most of its headers were not in the cache, the next message replaces it.
-    pub(crate) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.complete = std::mem::take(&mut self.others) <= self.known.len() / 2;
         if !self.complete {
             self.known.clear();

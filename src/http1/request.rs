@@ -127,12 +127,13 @@ pub(crate) fn write_head(
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     for (name, value) in request.headers() {
-        if affects_framing(name.as_str()) {
+        let spelled = name.as_str();
+        if affects_framing(spelled) {
             return false;
         }
         // The length of the body that is sent counts, and it is written once.
-        if *name != CONTENT_LENGTH && !extra.has(name.as_str()) {
-            write_header(out, name, value);
+        if *name != CONTENT_LENGTH && !extra.has(spelled) {
+            write_header(out, spelled, value);
         }
     }
     extra.write(out);

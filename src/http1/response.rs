@@ -1,7 +1,6 @@
 //! Reads answers of catalogs and writes answers to clients: which of them are plain enough not to be left to hyper.
 
 use std::mem::MaybeUninit;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
@@ -10,6 +9,7 @@ use http_body::Body as _;
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
+use super::date::write_date;
 use super::pieces::Pieces;
 use super::{HeaderCache, affects_framing, fields, has_body, write_header, write_number};
 use crate::body::Body;
@@ -100,7 +100,8 @@ pub(crate) fn write_head(
     let mut dated = false;
     for (name, value) in response.headers() {
         // The framing is that of this connection, and the length is that of the body which is sent.
-        if affects_framing(name.as_str()) {
+        let spelled = name.as_str();
+        if affects_framing(spelled) {
             *closes |= *name == CONNECTION;
             continue;
         }
@@ -108,7 +109,7 @@ pub(crate) fn write_head(
             continue;
         }
         dated |= *name == DATE;
-        write_header(out, name, value);
+        write_header(out, spelled, value);
     }
     if *closes {
         out.extend_from_slice(b"connection: close\r\n");
@@ -126,7 +127,7 @@ pub(crate) fn write_head(
     if !dated {
         // RFC 9110, section 6.6.1, requires it of a server that has a clock.
         out.extend_from_slice(b"date: ");
-        out.extend_from_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
+        write_date(out);
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");

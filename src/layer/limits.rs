@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::Limit;
 use crate::protocol::operation::recognize;
+use crate::request::context::RequestContext;
 use crate::request::places::Places;
 use crate::request::{CompletionObserver, RequestRecord};
 
@@ -55,7 +56,10 @@ impl Guard for LimitsLayer {
             name(request);
             return Err(full());
         }
-        RequestRecord::of(request).served();
+        // Whoever watches it has begun its record.
+        if let Some(exchange) = &RequestContext::of(request.extensions()).exchange {
+            exchange.served();
+        }
         Ok(())
     }
 }
@@ -83,7 +87,6 @@ mod tests {
     use tower::{Service, service_fn};
 
     use super::*;
-    use crate::request::context::RequestContext;
 
     /// Acts as the outermost layer does: the end of the response's body is the end of the exchange.
     async fn ask<S>(limits: &LimitsLayer, service: &mut S) -> Result<Response<Body>, Error>

@@ -88,7 +88,7 @@ impl ExtraHeaders for InjectedHeaders<'_> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        self.each(|name, value| write_header(out, &name, value));
+        self.each(|name, value| write_header(out, name.as_str(), value));
     }
 }
 

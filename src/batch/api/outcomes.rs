@@ -30,6 +30,8 @@ pub enum Admission {
     Join(Arc<Outcome>),
     /// The key was used before with other entries.
     Different,
+    /// A batch with this key was refused, and its INTENT is not out of the log yet.
+    Withdrawn,
 }
 
 /// The outcomes in memory, and the log that others are read from.
@@ -133,6 +135,9 @@ impl Outcomes {
                         _over: over,
                     };
                     let found = self.log.find_by_key(&request.key).await?;
+                    if found.as_ref().is_some_and(is_withdrawn) {
+                        return Ok(Admission::Withdrawn);
+                    }
                     return Ok(match found.and_then(|record| self.recorded(&record)) {
                         Some(outcome) if outcome.holds_key(true) => {
                             if outcome.is_answered() {
@@ -173,6 +178,9 @@ impl Outcomes {
             return Ok(Some(request.join(&finished)));
         }
         let found = self.log.find_by_key(&request.key).await?;
+        if found.as_ref().is_some_and(is_withdrawn) {
+            return Ok(Some(Admission::Withdrawn));
+        }
         let found = found.and_then(|record| self.recorded(&record));
         let holder = found.filter(|outcome| outcome.holds_key(true));
         Ok(holder.map(|outcome| request.join(&outcome)))
@@ -342,6 +350,11 @@ impl Drop for Lookup<'_> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// True for an undecided batch that was found only in the log. One that goes on is in memory.
+fn is_withdrawn(record: &Record) -> bool {
+    record.verdict.is_none() && record.ended.is_none()
 }
 
 #[cfg(test)]

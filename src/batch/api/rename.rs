@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::Response;
 
 use super::outcomes::{Admission, Fingerprint, RequestKey};
-use super::{BatchCall, Caller, Form, different};
+use super::{BatchCall, Caller, Form, different, withdrawn};
 use crate::backend::Backend;
 use crate::batch::locks::Hold;
 use crate::batch::log::Action;
@@ -113,6 +113,7 @@ impl Batches {
         match self.outcomes.known(&request).await.map_err(unread)? {
             None => Ok(None),
             Some(Admission::Different) => Err(different()),
+            Some(Admission::Withdrawn) => Err(withdrawn()),
             Some(Admission::Join(outcome) | Admission::First(outcome)) => {
                 caller.origin.began(&outcome.id);
                 caller.origin.repeats();

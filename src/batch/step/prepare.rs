@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
+use crate::error::origin::ErrorOrigin;
 
 /// The result of a create.
 pub(super) enum Created {
@@ -179,11 +180,13 @@ impl State {
     }
 
     fn unproven(&self, entry: usize) -> Refusal {
-        let why = if self.may_create {
-            "the catalog does not say whether it created the version"
-        } else {
-            "the gateway stopped before it was created"
-        };
-        Refusal::unavailable(why).at(entry)
+        if self.may_create {
+            let why = "the catalog does not say whether it created the version";
+            return Refusal::unavailable(why).at(entry);
+        }
+        Refusal {
+            origin: ErrorOrigin::BatchLog,
+            ..Refusal::unavailable("the gateway stopped before it was created").at(entry)
+        }
     }
 }

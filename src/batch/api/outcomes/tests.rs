@@ -44,14 +44,14 @@ async fn admit(outcomes: &Outcomes, request: &RequestKey) -> Admission {
 async fn begin(outcomes: &Outcomes, request: &RequestKey) -> Arc<Outcome> {
     match admit(outcomes, request).await {
         Admission::First(outcome) => outcome,
-        Admission::Join(_) | Admission::Different => panic!("it is known"),
+        _ => panic!("it is known"),
     }
 }
 
 async fn joined(outcomes: &Outcomes, request: &RequestKey) -> Option<Arc<Outcome>> {
     match admit(outcomes, request).await {
         Admission::Join(outcome) => Some(outcome),
-        Admission::First(_) | Admission::Different => None,
+        _ => None,
     }
 }
 
@@ -208,6 +208,26 @@ async fn a_reason_that_passes_frees_the_key_at_once_and_a_definite_one_does_not(
     }
 }
 
+/// No task here will answer such a batch.
+#[tokio::test]
+async fn a_key_whose_batch_is_being_taken_out_of_the_log_is_free_once_it_is_out() {
+    let log = Shelf::new();
+    let outcomes = outcomes(&log);
+    let id = log.put(record("same", None, None));
+    for _ in 0..2 {
+        let admitted = admit(&outcomes, &keyed("same")).await;
+        assert!(matches!(admitted, Admission::Withdrawn));
+        let known = outcomes.known(&keyed("same")).await.unwrap();
+        assert!(matches!(known, Some(Admission::Withdrawn)));
+    }
+    // Without a task, no request waits for its end, either.
+    let found = outcomes.batch(id).await.unwrap().unwrap();
+    assert!(matches!(*found.wait().await, BatchAnswer::Unknown));
+    log.records.lock().unwrap().clear();
+    assert!(outcomes.known(&keyed("same")).await.unwrap().is_none());
+    begin(&outcomes, &keyed("same")).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_in_memory_is_read_from_the_log() {
     let log = Shelf::new();
@@ -217,21 +237,10 @@ async fn what_is_not_in_memory_is_read_from_the_log() {
     let committed = log.put(record("committed", commit(), Some(old + 1)));
     let stuck = log.put(record("stuck", commit(), None));
     let forgotten = log.put(record("forgotten", commit(), Some(old)));
-    let undecided = log.put(record("undecided", None, None));
-    for (key, id) in [
-        ("committed", committed),
-        ("stuck", stuck),
-        ("undecided", undecided),
-    ] {
+    for (key, id) in [("committed", committed), ("stuck", stuck)] {
         let found = joined(&outcomes, &keyed(key)).await.unwrap();
         assert_eq!(found.id, id, "{key}");
-        // A batch that no task here will answer is `Unknown`, so that no request waits for it.
-        let expected = if key == "undecided" {
-            "Unknown"
-        } else {
-            "Committed"
-        };
-        assert!(format!("{:?}", found.wait().await).starts_with(expected));
+        assert!(format!("{:?}", found.wait().await).starts_with("Committed"));
         assert_eq!(outcomes.batch(id).await.unwrap().unwrap().id, id);
     }
     assert!(joined(&outcomes, &keyed("forgotten")).await.is_none());
@@ -280,7 +289,7 @@ async fn of_requests_with_one_key_only_one_begins_and_only_after_the_log_was_ask
         match other.await.unwrap() {
             Admission::First(outcome) => assert!(first.replace(outcome).is_none()),
             Admission::Join(outcome) => joined.push(outcome.id),
-            Admission::Different => panic!("they are the same"),
+            _ => panic!("they are the same"),
         }
     }
     assert_eq!(joined, [first.unwrap().id; 2]);

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -94,10 +94,13 @@ impl GuardKeeper<'_> {
             let mut acknowledged = Vec::new();
             let mut requests = Vec::new();
             let heard = Arc::clone(&self.heard);
+            let next_death = self.observer.borrow().next_death();
             tokio::select! {
                 biased;
                 () = heard.notified() => {}
                 _ = tick.tick() => {}
+                // Batches wait for the end of a silent gateway.
+                () = sleep_until(next_death.unwrap_or_else(Instant::now)), if next_death.is_some() => {}
                 request = self.requests.0.recv() => match request {
                     Some(request) => requests.push(request),
                     // The log is closed; the thread ends soon.

@@ -12,6 +12,9 @@ use uuid::Uuid;
 use super::owner::{SeenInstance, Users};
 use crate::batch::fleet::Member;
 
+/// The time that makes a silence longer than its limit.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// The heartbeats of other gateways.
 #[derive(Default)]
 pub(super) struct Observer {
@@ -29,7 +32,12 @@ struct Seen {
 
 impl Seen {
     fn is_dead(&self) -> bool {
-        self.silent > self.lease + heartbeat_interval(self.lease)
+        self.silent > self.patience()
+    }
+
+    /// The longest time for which it may be silent.
+    fn patience(&self) -> Duration {
+        self.lease + heartbeat_interval(self.lease)
     }
 }
 
@@ -77,6 +85,14 @@ impl Observer {
             is_one_dead |= seen.is_dead();
         }
         is_one_dead
+    }
+
+    /// Returns the time at which a look finds the next one dead, if it stays silent; `None` if there is no other one.
+    pub(super) fn next_death(&self) -> Option<Instant> {
+        let looked = self.looked?;
+        let seen = self.seen.values();
+        let left = seen.filter_map(|seen| seen.patience().checked_sub(seen.silent));
+        left.min().map(|left| looked + left + MOMENT)
     }
 
     /// Returns the gateways for operators.
@@ -165,6 +181,25 @@ mod tests {
         let silent = (1..100).find(|look| beats(&mut observer, 7, LEASE * 9 + looks * *look));
         assert_eq!(silent, Some(25), "a look after 1.2 leases");
         assert!(!beats(&mut observer, 8, LEASE * 12));
+    }
+
+    #[test]
+    fn the_next_death_is_when_a_look_finds_the_one_that_is_silent_longest_dead() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let start = Instant::now();
+        assert_eq!(observer.next_death(), None);
+        assert!(observer.dead_at(&users(7), me, start).is_empty());
+        let mut at = start;
+        for _ in 0..10 {
+            let expected = start + LEASE + heartbeat_interval(LEASE) + MOMENT;
+            assert_eq!(observer.next_death(), Some(expected));
+            at += LEASE / 10;
+            assert!(observer.dead_at(&users(7), me, at).is_empty());
+        }
+        let death = observer.next_death().unwrap();
+        assert!(observer.dead_at(&users(7), me, death - MOMENT).is_empty());
+        assert_eq!(observer.dead_at(&users(7), me, death).len(), 1);
+        assert_eq!(observer.next_death(), None, "it is dead already");
     }
 
     #[test]
