@@ -165,7 +165,7 @@ struct LastLines {
 impl Drop for LastLines {
     fn drop(&mut self) {
         if let Some(audit) = self.audit.get() {
-            audit.flush();
+            audit.end();
         }
         self.log.flush();
     }

@@ -60,7 +60,9 @@ pub struct RequestRecord {
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
     /// The name of the gateway that answered for this one.
-    passed_on_to: OnceLock<Arc<str>>,
+    passed_on_to: Mutex<Option<Arc<str>>>,
+    /// True if another gateway may have served it.
+    was_passed_on: AtomicBool,
     context: Mutex<Vec<(String, String)>>,
     /// The refusal or failure of the gateway itself: the contract's code, and a word for the log.
     failure: OnceLock<(Code, Option<&'static str>)>,
@@ -113,7 +115,8 @@ impl RequestRecord {
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
-            passed_on_to: OnceLock::new(),
+            passed_on_to: Mutex::default(),
+            was_passed_on: AtomicBool::new(false),
             context: Mutex::default(),
             failure: OnceLock::new(),
             cause: OnceLock::new(),
@@ -198,14 +201,24 @@ impl RequestRecord {
         self.entries().extend(cut);
     }
 
-    /// Notes the gateway that is to answer for this one. The first one counts.
-    pub fn passes_on_to(&self, gateway: &str) {
-        let _ = self.passed_on_to.set(gateway.into());
+    /// Notes the gateway that is to answer for this one; `None` if this one answers after all. The last one counts.
+    pub fn passes_on_to(&self, gateway: Option<&str>) {
+        let to = self.passed_on_to.lock();
+        *to.unwrap_or_else(PoisonError::into_inner) = gateway.map(Into::into);
+        if gateway.is_some() {
+            self.was_passed_on.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The name of the gateway that is to answer for this one.
-    pub fn passed_on_to(&self) -> Option<&Arc<str>> {
-        self.passed_on_to.get()
+    pub fn passed_on_to(&self) -> Option<Arc<str>> {
+        let to = self.passed_on_to.lock();
+        to.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True if another gateway may have served it, whoever answers.
+    pub fn was_passed_on(&self) -> bool {
+        self.was_passed_on.load(Ordering::Relaxed)
     }
 
     /// Notes that the gateway itself refused it or failed on it; `reason` is a word for the log.

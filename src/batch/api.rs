@@ -6,6 +6,7 @@
 mod answer;
 pub mod outcomes;
 pub(in crate::batch) mod rename;
+mod repeated;
 pub(in crate::batch) mod second_name;
 mod snapshot;
 pub(in crate::batch) mod table_lock;
@@ -29,6 +30,7 @@ use crate::batch::run::audited::AuditedBatch;
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
+use crate::error::code::Code;
 use crate::error::origin::ErrorOrigin;
 use crate::protocol::canonical;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable};
@@ -80,22 +82,45 @@ impl Batches {
         call: BatchCall,
         route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
     ) -> Result<Response<Body>, Error> {
-        let atomic = |backend: &Backend| self.may_be_atomic(backend);
-        let operation_of = |entry| operation_of(&call.operations, entry);
-        let label = |entry| call.form.label(operation_of(entry));
-        let entries = routed(&call, route)?;
-        pause_among(entries.len()).await;
-        let plan = Plan::new(entries, label, atomic)?;
-        self.may_declare(&plan, &call).await?;
-        pause_among(plan.entries.len()).await;
+        let planned = self.planned(&call, &route).await;
+        pause_among(call.operations.len()).await;
         let fingerprint = fingerprint(&call);
-        pause_among(plan.entries.len()).await;
+        pause_among(call.operations.len()).await;
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => {
+                let may = |operation: &CommitOperation| {
+                    let denied = route(operation.id()).err();
+                    denied.is_none_or(|error| error.code() != Code::PermissionDenied)
+                };
+                if call.caller.idempotency_key.is_none() || !call.operations.iter().all(may) {
+                    return Err(error);
+                }
+                return self.repeated(&call, fingerprint, error).await;
+            }
+        };
         let entries = plan.entries.iter();
         let tables = entries.map(|entry| entry.line.table.clone()).collect();
         let context = self.context_of(&call.caller);
         let plan = rename::located(plan, rename::all(&call.operations), context);
         let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
         call.form.answer(&call.operations, &*outcome.await?).await
+    }
+
+    /// Returns the plan of a batch as the configuration is now.
+    async fn planned(
+        &self,
+        call: &BatchCall,
+        route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
+    ) -> Result<Plan, Error> {
+        let atomic = |backend: &Backend| self.may_be_atomic(backend);
+        let operation_of = |entry| operation_of(&call.operations, entry);
+        let label = |entry| call.form.label(operation_of(entry));
+        let entries = routed(call, route)?;
+        pause_among(entries.len()).await;
+        let plan = Plan::new(entries, label, atomic)?;
+        self.may_declare(&plan, call).await?;
+        Ok(plan)
     }
 
     /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,
@@ -107,10 +132,10 @@ impl Batches {
         tables: Vec<TableKey>,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
-        let permit = self.coordinator.permits.admit(&tables);
         let key = caller.idempotency_key.as_deref();
         let request = RequestKey::new(&caller.name, key, fingerprint);
         let name = || self.coordinator.ids.next();
+        let permit = self.coordinator.permits.admit(&tables);
         let admitted = self.outcomes.admit(&request, tables, name).await;
         let outcome = match admitted.map_err(unread)? {
             Admission::Different => return Err(different()),

@@ -1,5 +1,6 @@
 //! Checks the sections against each other, for problems that no single key can have.
 
+mod audit;
 mod authorization;
 mod certificates;
 mod prefixes;
@@ -14,7 +15,7 @@ use http::Uri;
 use super::kind::is_plain_http_abroad;
 use super::load::nearest::nearest;
 use super::load::reader::Reader;
-use super::{AuditTarget, Authorization, Config, Implementation, KeySource, RestConfig};
+use super::{Authorization, Config, Implementation, KeySource, RestConfig};
 use crate::protocol::query::DEFAULT_DELIMITER;
 
 /// Records the problems of `config` as a whole. Parts that could not be read are not reported again.
@@ -35,29 +36,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     certificates::certificates(config, reader);
     certificates::unasked(config, reader);
     batch_log(config, reader);
-    audit(config, reader);
-}
-
-/// Refuses an audit log that is required and not configured, and warns of one whose folder does not exist.
-fn audit(config: &Config, reader: &mut Reader<'_>) {
-    let is_missing = config.telemetry.audit.is_none();
-    if config.telemetry.audit_required && is_missing && reader.has_no_problem_below("telemetry") {
-        reader.problem_at(
-            "telemetry.audit_required",
-            "is true, and there is no audit log; add `audit: PATH`, or remove this key",
-        );
-    }
-    let Some(AuditTarget::File(path)) = &config.telemetry.audit else {
-        return;
-    };
-    let folder = path.parent().unwrap_or(path);
-    if !folder.is_dir() && reader.has_no_problem_below("telemetry.audit") {
-        let folder = folder.display();
-        reader.warn_at(
-            "telemetry.audit",
-            format!("there is no folder {folder} on this machine, and the gateway does not start without it; create it"),
-        );
-    }
+    audit::audit(config, reader);
 }
 
 /// Warns about keys that show that a log in PostgreSQL was meant.

@@ -8,7 +8,8 @@ pub enum ErrorOrigin {
     Gateway,
     /// A catalog: the text is its own, and may name tables.
     Catalog,
-    /// The batch log: this gateway cannot reach it, or has taken it over from one that did not get as far. Nothing was done
-    /// of the request, and it may be sent again, to the gateway that has the log by then.
+    /// The batch log, which this gateway cannot reach or has lost. Nothing was done; another gateway may be able to.
     BatchLog,
+    /// The takeover of the batch log from a process that had not decided the batch. It was aborted: nothing of it stays.
+    Takeover,
 }

@@ -122,6 +122,21 @@ impl Audit {
         self.0.queue.flush();
     }
 
+    /// Writes the last lines before the process ends, and reports those that cannot be written.
+    pub fn end(&self) {
+        self.flush();
+        let lines = self.0.waiting.lines();
+        if lines > 0 {
+            let cause = self.error().unwrap_or_else(|| "it is too slow".to_owned());
+            tracing::error!(
+                path = self.target(),
+                lines,
+                cause,
+                "the process ends, and lines of the audit log that waited are lost. Make room on the disk before the next stop"
+            );
+        }
+    }
+
     /// Queues a record, or counts it as lost.
     pub fn write(&self, mut record: AuditRecord) {
         let shared = &*self.0;
@@ -216,6 +231,7 @@ fn unopened(path: Option<&Path>, error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => {
             "let the user of the gateway write to the file and its folder"
         }
+        std::io::ErrorKind::InvalidData => "give the audit log a file of its own",
         std::io::ErrorKind::IsADirectory => "write the path of a file, not of a folder",
         _ => "correct the path, or write `stderr`",
     };

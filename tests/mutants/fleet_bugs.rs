@@ -129,8 +129,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a gateway that was taken for dead shows what it was reading",
         file: "src/batch/fleet/passage.rs",
-        right: "        if is_same && self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unavailable(UNKNOWING))",
-        wrong: "        if is_same || self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unavailable(UNKNOWING))",
+        right: "        if is_same && self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unknowing())",
+        wrong: "        if is_same || self.fleet.alive().is_ok() {\n            return Ok(());\n        }\n        self.fleet.discarded();\n        Err(unknowing())",
         checkers: &[SIMULATED],
     },
     Bug {
@@ -171,7 +171,7 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "the refusal of a batch that was sent again reads as its end",
         file: "src/layer/share/doubt.rs",
-        right: "        if !self.is_sent || is_about_batch {",
+        right: "        if !self.is_sent || is_about_batch || origin == Some(ErrorOrigin::Takeover) {",
         wrong: "        if !self.is_sent || is_about_batch || status.is_server_error() {",
         checkers: &[&["--lib", "share::doubt"], SIMULATED],
     },

@@ -55,8 +55,9 @@ const WRITERS: i32 = 2;
 /// The number of writes that may wait for each writer, and of lookups. Beyond it, callers wait.
 const QUEUE: usize = 2048;
 const LOOKUPS: usize = 64;
-/// The longest time that an INTENT waits for the server. Nothing was sent for its batch, which is then refused.
-const INTENT: Duration = Duration::from_secs(2);
+/// The least and the most of the longest time that an INTENT waits for the server, which is a lease otherwise. Nothing was
+/// sent for its batch, which is then refused.
+const INTENT: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
 /// The longest time that the end of the process waits for writes that were requested before.
 const CLOSE: Duration = Duration::from_secs(10);
 /// The time that a gateway waits for the log of another one, in leases.
@@ -219,17 +220,19 @@ impl PostgresLog {
 
     /// Writes INTENT, or has it taken back.
     async fn begin(&self, id: BatchId, intent: Arc<Intent>) -> Result<(), LogError> {
-        if let Some(cause) = self.shared.outage.cause(INTENT) {
+        let (least, most) = INTENT;
+        let patience = self.shared.fleet.lease().length().clamp(least, most);
+        if let Some(cause) = self.shared.outage.cause(patience) {
             return Err(self.away(cause));
         }
         let write = WriteKind::Line(Line::Intent(intent));
         let (gone, is_gone) = oneshot::channel();
-        let waited = timeout(INTENT, self.request(id, write, Some(gone))).await;
+        let waited = timeout(patience, self.request(id, write, Some(gone))).await;
         let Ok(answer) = waited else {
             return Err(self.away("too many writes wait for it".into()));
         };
         let mut answer = answer?;
-        if let Ok(answer) = timeout(INTENT, &mut answer).await {
+        if let Ok(answer) = timeout(patience, &mut answer).await {
             return answer.map(drop).map_err(|_| self.to_error());
         }
         // From here on, either the answer has come, or the writer finds that nobody waits, and takes the INTENT back.

@@ -185,7 +185,7 @@ impl State {
             return Refusal::unavailable(why).at(entry);
         }
         Refusal {
-            origin: ErrorOrigin::BatchLog,
+            origin: ErrorOrigin::Takeover,
             ..Refusal::unavailable("the gateway stopped before it was created").at(entry)
         }
     }

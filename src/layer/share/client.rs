@@ -20,6 +20,7 @@ use crate::body::Body;
 use crate::config::GatewayTls;
 use crate::error::BoxError;
 use crate::error::cause::{Causes, is_about_our_certificate, is_tls};
+use crate::error::origin::ErrorOrigin;
 use crate::pem;
 use crate::request::peer::Peer;
 
@@ -31,6 +32,8 @@ pub(super) const CLIENT: HeaderName = HeaderName::from_static("nsgate-client");
 pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-owner");
 /// The value of [`NOT_OWNER`] in an answer by a gateway that may own the log, and cannot reach it.
 pub(super) const AWAY: &str = "away";
+/// The header of an answer about a batch that a takeover has aborted: nothing of it stays, whoever ran it.
+pub(super) const UNDONE: HeaderName = HeaderName::from_static("nsgate-undone");
 
 /// The longest time for opening a connection to another gateway.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -178,6 +181,9 @@ impl PeerClient {
         self.report(owner, carried.as_ref().err());
         let mut response = carried?;
         strip_hop(response.headers_mut());
+        if response.headers_mut().remove(UNDONE).is_some() {
+            response.extensions_mut().insert(ErrorOrigin::Takeover);
+        }
         match response.headers_mut().remove(NOT_OWNER) {
             None => Ok(response),
             Some(mark) if mark == AWAY => Err(Unanswered::Away(Box::new(response))),

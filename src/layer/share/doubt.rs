@@ -4,6 +4,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 use crate::protocol::operation::{Access, Lock, Operation};
 
@@ -78,15 +79,15 @@ impl Doubt {
     }
 
     /// Returns the answer of the gateway with the batch log. Once the request was sent before, a refusal that says nothing
-    /// of the first time does not count.
+    /// of the first time does not count; one that a takeover has aborted the batch does.
     pub(super) fn judge(
         &self,
         answer: Result<Response<Body>, Error>,
     ) -> Result<Response<Body>, Error> {
-        let status = match &answer {
-            Ok(response) => response.status(),
+        let (status, origin) = match &answer {
+            Ok(response) => (response.status(), response.extensions().get().copied()),
             Err(error) if error.transaction().is_some() => return answer,
-            Err(error) => error.status(),
+            Err(error) => (error.status(), Some(error.origin())),
         };
         let is_about_batch = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
@@ -94,7 +95,7 @@ impl Doubt {
             }
             status => !status.is_server_error(),
         };
-        if !self.is_sent || is_about_batch {
+        if !self.is_sent || is_about_batch || origin == Some(ErrorOrigin::Takeover) {
             return answer;
         }
         Err(self.refusal(&format!(
@@ -159,6 +160,9 @@ mod tests {
         for number in decided {
             assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");
         }
+        let undone = Error::unavailable("the gateway stopped").of(ErrorOrigin::Takeover);
+        let answer = doubt.judge(Err(undone)).unwrap_err();
+        assert_eq!(answer.message(), "the gateway stopped");
         let known = Error::unavailable("it is not over").with_transaction("7");
         let answer = doubt.judge(Err(known)).unwrap_err();
         assert_eq!(answer.transaction(), Some("7"));

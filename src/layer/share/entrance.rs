@@ -10,7 +10,7 @@ use futures_util::future::{Either, MapOk, Ready, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
 use tower::Service;
 
-use super::client::{AWAY, CLIENT, ClientOf, NOT_OWNER, TOKEN};
+use super::client::{AWAY, CLIENT, ClientOf, NOT_OWNER, TOKEN, UNDONE};
 use crate::batch::fleet::Fleet;
 use crate::body::Body;
 use crate::error::origin::ErrorOrigin;
@@ -106,16 +106,24 @@ where
     }
 }
 
-/// The answer of the stack, without a mark that a catalog may have given it. It is marked if this gateway cannot reach
-/// the log, so that the next owner is asked.
+/// The answer of the stack, without the marks that a catalog may have given it. It is marked if this gateway cannot reach
+/// the log, so that the next owner is asked, and if nothing stays of the batch.
 type Marked<F> = MapOk<F, fn(Response<Body>) -> Response<Body>>;
 
 fn marked(mut response: Response<Body>) -> Response<Body> {
-    let is_away = response.extensions().get() == Some(&ErrorOrigin::BatchLog);
+    let origin = response.extensions().get().copied();
     let headers = response.headers_mut();
-    headers.remove(NOT_OWNER);
-    if is_away {
-        headers.insert(NOT_OWNER, HeaderValue::from_static(AWAY));
+    for mark in [NOT_OWNER, UNDONE] {
+        headers.remove(mark);
+    }
+    match origin {
+        Some(ErrorOrigin::BatchLog) => {
+            headers.insert(NOT_OWNER, HeaderValue::from_static(AWAY));
+        }
+        Some(ErrorOrigin::Takeover) => {
+            headers.insert(UNDONE, HeaderValue::from_static("true"));
+        }
+        _ => {}
     }
     response
 }

@@ -69,6 +69,9 @@ where
         let owner = sharing.fleet.owner(left).await;
         let owner = owner.map_err(|_| doubt.refusal(NO_OWNER))?;
         let (Some(owner), Some(peers)) = (owner, &sharing.peers) else {
+            if let Some(exchange) = &exchange {
+                exchange.passes_on_to(None);
+            }
             let asked = request.borrow_mut();
             if let Some(body) = kept {
                 *asked.body_mut() = Body::full(body);
@@ -82,7 +85,7 @@ where
             return doubt.judge(judged(&passage, effect, answer));
         };
         if let Some(exchange) = &exchange {
-            exchange.passes_on_to(&owner.name);
+            exchange.passes_on_to(Some(&owner.name));
         }
         let sent = match &kept {
             Some(body) => copy(request.borrow_mut(), body.clone()),

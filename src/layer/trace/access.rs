@@ -163,7 +163,7 @@ impl AccessRecord {
             transaction: transaction.map(Into::into),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
-            passed_on_to: exchange.passed_on_to().cloned(),
+            passed_on_to: exchange.passed_on_to(),
             caller: caller
                 .map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
             context: exchange.context(),

@@ -1,7 +1,7 @@
 //! The file of the audit log, or standard error: whole lines, outages that are stated once, and rotation.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -232,8 +232,22 @@ impl Target {
 }
 
 fn file(path: &Path) -> io::Result<File> {
+    if is_foreign(path) {
+        let words = "it holds something else than lines of an audit log";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE).open(path)
+}
+
+/// True for a file that begins as no audit log does, such as a batch log or a configuration.
+fn is_foreign(path: &Path) -> bool {
+    if !path.metadata().is_ok_and(|it| it.is_file()) {
+        return false;
+    }
+    let mut first = [0];
+    let read = File::open(path).and_then(|mut file| file.read(&mut first));
+    matches!(read, Ok(1)) && !matches!(first, [b'{' | b'\n'])
 }
 
 fn now() -> u64 {

@@ -217,7 +217,7 @@ impl AuditRecord {
             repeated: exchange.is_repeat(),
             mount: exchange.mount().cloned(),
             backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
-            passed_on_to: exchange.passed_on_to().cloned(),
+            passed_on_to: exchange.passed_on_to(),
             status: status.map(|status| status.as_u16()),
             catalog_status: exchange.settled_with().filter(|_| status.is_none()),
             code: exchange.code().map(|code| code.number()),
@@ -378,7 +378,7 @@ impl Record for AuditRecord {
 
 /// True if a catalog, a batch or another gateway may have acted.
 fn is_tried(exchange: &RequestRecord) -> bool {
-    let is_sent = exchange.backend().is_some() || exchange.passed_on_to().is_some();
+    let is_sent = exchange.backend().is_some() || exchange.was_passed_on();
     is_sent || exchange.transaction().is_some()
 }
 

@@ -44,6 +44,22 @@ fn a_file_that_cannot_be_opened_says_what_to_do() {
 }
 
 #[test]
+fn a_file_that_is_no_audit_log_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gateway.yaml");
+    std::fs::write(&path, "auth: {}\n").unwrap();
+    let target = AuditTarget::File(path.clone());
+    let error = Audit::open(&target, Metrics::new().audit()).err().unwrap();
+    assert!(
+        error.contains("something else than lines of an audit log"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"auth: {}\n");
+    std::fs::write(&path, "").unwrap();
+    open(&path).write(decision(1));
+}
+
+#[test]
 fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room_and_refusals_last() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.log");

@@ -67,6 +67,12 @@ impl Waiting {
         (lines == 0 || has_room).then_some(place)
     }
 
+    /// The number of lines that wait.
+    pub(super) fn lines(&self) -> usize {
+        let lines = |among: &Count| among.lines.load(Ordering::Relaxed);
+        lines(&self.changes) + lines(&self.refusals)
+    }
+
     /// True if so much waits that no further change may be made.
     pub(super) fn is_crowded(&self) -> bool {
         let lines = self.changes.lines.load(Ordering::Relaxed);

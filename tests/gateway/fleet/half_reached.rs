@@ -112,7 +112,7 @@ async fn batches_that_were_passed_on_to_an_owner_without_the_log_wait_for_the_ne
         return;
     };
     let cable = Cable::to(server.port).await;
-    let mut world = world_with(&server, &server.loopback(cable.port), LEASE * 6, 0).await;
+    let mut world = world_with(&server, &server.loopback(cable.port), LEASE * 7, 0).await;
     let direct = world
         .configuration()
         .replace(&server.loopback(cable.port), &server.socket());

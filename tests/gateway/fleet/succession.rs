@@ -1,6 +1,7 @@
 //! Gateways and servers that die, stop or restart: another gateway owns the log, and no batch is lost.
 
 use super::*;
+use crate::catalog::faults::Fault;
 
 #[tokio::test]
 async fn an_owner_that_is_killed_in_the_middle_is_succeeded_and_the_client_gets_its_answer() {
@@ -277,4 +278,32 @@ async fn the_owner_stays_the_owner_when_the_server_was_away_for_longer_than_the_
     assert_everywhere(&world, 2, &[1, 2, 3, 4, 5], "after it").await;
     world.terminate();
     assert_eq!(world.ended().await, Some(0));
+}
+
+/// The client is not told that its batch may have been carried out. It is not carried out now, either: what was created
+/// and deleted again has used up what the client had staged.
+#[tokio::test]
+async fn a_batch_that_a_takeover_has_aborted_is_refused_for_good() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    for others in [1, 2] {
+        let mut world = world(&server, others).await;
+        // No create gets as far as the catalog.
+        world
+            .catalog("east")
+            .fail_always("create_table_version", Fault::ResetBefore);
+        let batch = start(world.client_at(0), pair(&world, 2));
+        until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
+        world.kill();
+        world.catalog("east").behave();
+        let answer = batch.await.unwrap();
+        assert_eq!(answer.status, 503, "{:?}", answer.body);
+        let words = answer.json()["error"].to_string();
+        let expected = "entries[1]: the gateway stopped before it was created";
+        assert!(words.contains(expected), "{words}");
+        until("it is undone", || stored(&world, "west") == [1]).await;
+        drop(world);
+        server.sql("DROP SCHEMA nsgate CASCADE");
+    }
 }

@@ -234,3 +234,31 @@ async fn what_may_still_be_removed_rests_while_the_backend_is_away() {
         world.reload(&yaml).await.ok();
     }
 }
+
+#[tokio::test]
+async fn a_key_finds_its_batch_though_a_mount_of_it_was_removed() {
+    let mut world = world("").await;
+    let keyed = |world: &World, key| world.client().header("idempotency-key", key);
+    let yaml = world.configuration();
+    let body = pair(&world, 2);
+    let first = keyed(&world, "done").post(BATCH, &body).await.ok().json();
+    world.reload(&without_west(&world)).await.ok();
+    let again = keyed(&world, "done").post(BATCH, &body).await.ok();
+    assert_eq!(again.json(), first);
+    let new = keyed(&world, "new").post(BATCH, &body).await;
+    assert_eq!(new.outcome(), (404, Some(4)));
+    // The batch that is undecided when the process ends is not given up, either.
+    world.reload(&yaml).await.ok();
+    let gate = world.catalog("west").hold("create_table_version");
+    let open = pair(&world, 3);
+    let lost = start(keyed(&world, "open"), open.clone());
+    gate.reached(1).await;
+    world.kill();
+    lost.abort();
+    world.configure(&without_west(&world));
+    world.restart().await;
+    let again = keyed(&world, "open").post(BATCH, &open).await;
+    assert_eq!(again.status, 503, "{again:?}");
+    let id = again.json()["transaction_id"].clone();
+    assert!(id.is_string(), "{again:?}");
+}

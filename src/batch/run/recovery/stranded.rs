@@ -57,6 +57,8 @@ impl StrandedBatch {
         if decision(&record) == Some(Decision::Commit) {
             coordinator.visibility.names.reveal(&commit_flag, &tables);
         }
+        // Whoever waits for its answer is told how to learn it: the backend may never be back.
+        outcome.set(BatchAnswer::Unknown);
         let configured = coordinator.backends.subscribe();
         let stranded = Self {
             coordinator,
