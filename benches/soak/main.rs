@@ -34,6 +34,7 @@ mod running_gateway;
 mod site;
 mod tally;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ impl World {
 }
 
 #[tokio::main]
-async fn main() {
+async fn main() -> ExitCode {
     let options = Options::parse();
     let mut sites = Vec::new();
     for number in 0..SITES {
@@ -119,8 +120,10 @@ async fn main() {
         minutes.tick().await;
         report.minute(&world).await;
     }
-    if !report.end(&world) {
-        std::process::exit(1);
+    if report.end(&world) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

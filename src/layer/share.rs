@@ -27,6 +27,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::RoutingSnapshot;
 use crate::protocol::operation::{Access, Lock, Operation};
+use crate::request::RequestRecord;
 use crate::request::context::RequestContext;
 pub use client::{PeerClient, PeerNetwork, Unanswered};
 use doubt::Doubt;
@@ -69,13 +70,14 @@ pin_project! {
 }
 
 /// The kind of a request, as far as the check of its answer depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     /// A read. The head of its answer decides what the rest shows.
     Read,
     /// A list of versions or of tables: each piece of its answer may show a batch.
     List,
     Change,
+    /// A batch, with its record. Once it has begun, its answer is what the log says.
+    Batch(Arc<RequestRecord>),
 }
 
 impl ShareLayer {
@@ -153,7 +155,7 @@ where
 /// Returns the answer, or an error if it must not be given: a batch may have begun on the table.
 fn judged(
     passage: &Passage,
-    effect: Effect,
+    effect: &Effect,
     answer: Result<Response<Body>, Error>,
 ) -> Result<Response<Body>, Error> {
     match (effect, answer) {
@@ -167,7 +169,8 @@ fn judged(
             passage.check_read()?;
             answer
         }
-        (Effect::Change, answer) => {
+        (Effect::Batch(record), answer) if record.transaction().is_some() => answer,
+        (Effect::Change | Effect::Batch(_), answer) => {
             if answer.as_ref().is_ok_and(|it| it.status().is_success()) {
                 passage.check_change()?;
             }
@@ -182,6 +185,11 @@ fn begin(request: &mut Request<Body>, passage: &Arc<Passage>) -> Effect {
     let operation = learned.operation;
     let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
     let lock = operation.map(Operation::lock);
+    let record = learned.exchange.as_ref();
+    if let Some(record) = record.filter(|_| lock == Some(Lock::Batch)).cloned() {
+        request.extensions_mut().insert(Arc::clone(passage));
+        return Effect::Batch(record);
+    }
     if !is_read || lock == Some(Lock::Shared) {
         request.extensions_mut().insert(Arc::clone(passage));
     }
@@ -208,6 +216,6 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let answer = ready!(this.inner.poll(cx));
-        Poll::Ready(judged(this.passage, *this.effect, answer))
+        Poll::Ready(judged(this.passage, this.effect, answer))
     }
 }

@@ -82,7 +82,7 @@ where
             let passage = Arc::new(passage);
             let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
-            return doubt.judge(judged(&passage, effect, answer));
+            return doubt.judge(judged(&passage, &effect, answer));
         };
         if let Some(exchange) = &exchange {
             exchange.passes_on_to(Some(&owner.name));

@@ -161,3 +161,29 @@ async fn a_batch_is_refused_with_the_reason_while_no_gateway_reaches_the_log() {
     let again = start(world.client_at(0), pair(&world, 2));
     again.await.unwrap().ok();
 }
+
+/// It answers what the log says, although it may not serve tables meanwhile.
+#[tokio::test]
+async fn a_batch_that_is_committed_after_the_lease_is_answered_so() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let cable = Cable::to(server.port).await;
+    cable.mark(KEEPERS_QUESTION);
+    let world = world_at(&server, &server.loopback(cable.port), 0).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    cable.hold_marked();
+    let list = "/v1/table/west%24t1/version/list";
+    let begun = Instant::now();
+    while world.client().post_nothing(list).await.status != 503 {
+        assert!(begun.elapsed() < PATIENCE, "the lease is never over");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    gate.open();
+    batch.await.unwrap().ok();
+    cable.open();
+    until_it_serves(&world.client()).await;
+    assert_both(&world, &[1, 2], "after it").await;
+}
