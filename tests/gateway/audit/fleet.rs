@@ -64,7 +64,9 @@ async fn a_batch_that_a_gateway_does_itself_after_a_takeover_is_written_with_its
         client.post(BATCH, &pair(&world, 2)).await.ok();
         let is_written = || {
             let lines = std::fs::read_to_string(world.folder().join("other.log")).unwrap();
-            let mut changes = lines.lines().filter(|line| line.contains("\"change\""));
+            let mut changes = lines
+                .lines()
+                .filter(|line| line.contains("\"event\":\"change\""));
             changes.any(|line| line.contains("\"itself\"") && line.contains("\"tester\""))
         };
         until("the change is in the audit log", is_written).await;
