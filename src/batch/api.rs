@@ -132,10 +132,10 @@ impl Batches {
         tables: Vec<TableKey>,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
+        let permit = self.coordinator.permits.admit(&tables);
         let key = caller.idempotency_key.as_deref();
         let request = RequestKey::new(&caller.name, key, fingerprint);
         let name = || self.coordinator.ids.next();
-        let permit = self.coordinator.permits.admit(&tables);
         let admitted = self.outcomes.admit(&request, tables, name).await;
         let outcome = match admitted.map_err(unread)? {
             Admission::Different => return Err(different()),

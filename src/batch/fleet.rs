@@ -45,7 +45,7 @@ pub use passage::{Passage, StreamPassage, Subject};
 use twins::Twins;
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
-pub(crate) const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
+const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
 
 /// The part of this gateway in the use of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,9 @@ use crate::protocol::operation::{Access, Lock, Operation};
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// The words for a gateway that cannot reach the log itself.
+pub(super) const LOST_CONTACT: &str = "this gateway has lost its contact to the batch log";
+
 /// The reasons to think that a request was carried out already. A refusal must not read as the end of its batch then.
 pub(super) struct Doubt {
     is_change: bool,
@@ -72,7 +75,7 @@ impl Doubt {
     /// Returns the refusal of a gateway that does not know what batches do.
     pub(super) fn instead_of(&self, refusal: Error) -> Error {
         if self.is_repeat {
-            self.refusal("this gateway has lost its contact to the batch log")
+            self.refusal(LOST_CONTACT)
         } else {
             refusal
         }

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::Service;
 
 use super::client::{PeerClient, Unanswered};
-use super::doubt::{Doubt, IDEMPOTENCY_KEY};
+use super::doubt::{Doubt, IDEMPOTENCY_KEY, LOST_CONTACT};
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
-use crate::batch::fleet::{Owner, Role, UNKNOWING};
+use crate::batch::fleet::{Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::unread;
@@ -128,7 +128,7 @@ where
         if !may_repeat || Instant::now() > until {
             sharing.fleet.passed_on(false);
             if !sharing.fleet.knows_of_batches() {
-                return Err(doubt.refusal(UNKNOWING));
+                return Err(doubt.refusal(LOST_CONTACT));
             }
             let name = owner.name;
             return Err(doubt.refusal(&format!(

@@ -73,12 +73,15 @@ fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room_and_refusals_l
         audit.write(decision(number));
     }
     assert!(audit.check().is_err());
+    audit.flush();
+    assert_eq!(audit.0.waiting.lines(), 4);
     std::fs::remove_file(&path).unwrap();
     audit.reopen();
     let until = std::time::Instant::now() + Duration::from_secs(20);
     while audit.check().is_err() && std::time::Instant::now() < until {
         std::thread::yield_now();
     }
+    audit.flush();
     let found = lines(&path);
     let ids: Vec<_> = found
         .iter()
@@ -86,6 +89,7 @@ fn lines_that_wait_for_a_full_disk_are_written_once_there_is_room_and_refusals_l
         .collect();
     // The refusal came first, and gives way to the decisions.
     assert_eq!(ids, [json!("0"), json!("1"), json!("2"), Value::Null]);
+    assert_eq!(audit.0.waiting.lines(), 0);
 }
 
 #[test]

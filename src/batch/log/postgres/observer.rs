@@ -197,9 +197,15 @@ mod tests {
             assert!(observer.dead_at(&users(7), me, at).is_empty());
         }
         let death = observer.next_death().unwrap();
-        assert!(observer.dead_at(&users(7), me, death - MOMENT).is_empty());
-        assert_eq!(observer.dead_at(&users(7), me, death).len(), 1);
-        assert_eq!(observer.next_death(), None, "it is dead already");
+        // Another one, which has just been heard of.
+        let mut both = users(7);
+        both.instances.extend(users(1).instances);
+        both.instances[1].id = Uuid::from_u128(3);
+        assert!(observer.dead_at(&both, me, death - MOMENT).is_empty());
+        assert_eq!(observer.next_death(), Some(death));
+        assert_eq!(observer.dead_at(&both, me, death).len(), 1);
+        let next = observer.next_death().unwrap();
+        assert!(next > death, "the first is dead already");
     }
 
     #[test]
