@@ -44,7 +44,7 @@ use clients::{CLIENTS, Client, Kind, TABLES, VERSIONS, Wallet};
 use connection::{Connection, Message};
 use gateway::Gateway;
 use issuer::Issuer;
-use options::{AWAY, Options, RELOAD, RESTART, ROTATION};
+use options::{AWAY, Options};
 use report::Report;
 use site::Site;
 use tally::{Ending, Tally};
@@ -109,9 +109,9 @@ async fn main() -> ExitCode {
     for number in 0..options.idle {
         tokio::spawn(Client::new(&world, Kind::Idle, number).run_idle());
     }
-    tokio::spawn(reloads(Arc::clone(&world)));
-    tokio::spawn(restarts(Arc::clone(&world)));
-    tokio::spawn(rotations(Arc::clone(&world)));
+    tokio::spawn(reloads(Arc::clone(&world), options.reload));
+    tokio::spawn(restarts(Arc::clone(&world), options.restart));
+    tokio::spawn(rotations(Arc::clone(&world), options.rotation));
 
     let mut report = Report::begin(&world, &options);
     let mut minutes = tokio::time::interval(Duration::from_secs(60));
@@ -128,9 +128,9 @@ async fn main() -> ExitCode {
 }
 
 /// Reloads the configuration again and again, each time with another catalog and mount.
-async fn reloads(world: Arc<World>) {
+async fn reloads(world: Arc<World>, every: Duration) {
     for number in 1.. {
-        tokio::time::sleep(RELOAD).await;
+        tokio::time::sleep(every).await;
         world.gateway.change(number);
         if let Err(error) = reload(&world).await {
             let ending = Ending::Unexplained(format!("reload: {error}"));
@@ -150,16 +150,16 @@ async fn reload(world: &World) -> Result<(), String> {
 }
 
 /// Restarts the catalogs in turn.
-async fn restarts(world: Arc<World>) {
+async fn restarts(world: Arc<World>, every: Duration) {
     for site in world.sites.iter().cycle() {
-        tokio::time::sleep(RESTART).await;
+        tokio::time::sleep(every).await;
         site.restart(AWAY).await;
     }
 }
 
-async fn rotations(world: Arc<World>) {
+async fn rotations(world: Arc<World>, every: Duration) {
     loop {
-        tokio::time::sleep(ROTATION).await;
+        tokio::time::sleep(every).await;
         world.issuer.rotate();
     }
 }

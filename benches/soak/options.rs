@@ -23,6 +23,16 @@ pub struct Options {
     /// The tokens that are shown before the measurement, so that the gateway's caches are full.
     #[arg(long, default_value_t = 180_000)]
     pub fill: usize,
+    /// The seconds between two reloads of the configuration. What grows with each of them is seen sooner if there are
+    /// more; so it is with the next two.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "45")]
+    pub reload: Duration,
+    /// The seconds between two restarts of a catalog.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "120")]
+    pub restart: Duration,
+    /// The seconds between two changes of the issuer's key.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "180")]
+    pub rotation: Duration,
     /// Passed by cargo to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
@@ -35,10 +45,11 @@ impl Options {
     }
 }
 
-/// The time between two reloads of the configuration.
-pub const RELOAD: Duration = Duration::from_secs(45);
-/// The time between two restarts of a catalog, and the time for which it is away.
-pub const RESTART: Duration = Duration::from_secs(120);
+/// The time for which a restarted catalog is away.
 pub const AWAY: Duration = Duration::from_secs(2);
-/// The time between two changes of the issuer's key.
-pub const ROTATION: Duration = Duration::from_secs(180);
+
+/// Reads seconds.
+fn seconds(words: &str) -> Result<Duration, String> {
+    let seconds: f64 = words.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tower::Service;
@@ -15,7 +15,7 @@ use super::{Admin, AdminState, Problem};
 use crate::batch::fleet::{Member, Owner, Role};
 use crate::body::Body;
 use crate::error::code::Code;
-use crate::layer::share::PeerClient;
+use crate::layer::share::{PeerClient, Unanswered};
 use crate::request::context::RequestContext;
 
 /// The longest time that the owner of the log may take for a page.
@@ -88,11 +88,22 @@ pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Res
         return problem.at(&path).into_response();
     };
     let peer = RequestContext::of(request.extensions()).peer.clone();
+    let is_decision = request.method() == Method::POST;
     match timeout(PATIENCE, peers.ask(&owner, peer.as_ref(), request)).await {
         Ok(Ok(response)) => response,
-        _ => {
+        Ok(Err(Unanswered::Away(response))) => *response,
+        unanswered => {
+            let may_be_done = !matches!(
+                unanswered,
+                Ok(Err(Unanswered::Unsent(_) | Unanswered::Insecure(_)))
+            );
+            let advice = if is_decision && may_be_done {
+                "the decision may be recorded; look at the batch before you decide again"
+            } else {
+                "try again in some seconds, or look at `nsgate gateways`"
+            };
             let words = format!(
-                "gateway `{}`, which has the batch log, does not answer at {}; try again in some seconds, or look at `nsgate gateways`",
+                "gateway `{}`, which has the batch log, does not answer at {}; {advice}",
                 owner.name, owner.address
             );
             let problem = Problem::new(Code::ServiceUnavailable, words);

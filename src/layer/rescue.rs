@@ -23,6 +23,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::error::cause::{chain, joined};
 use crate::error::facts::ErrorFacts;
+use crate::error::origin::ErrorOrigin;
 use crate::metrics::{Limit, RecentFailures};
 use crate::request::RequestRecord;
 
@@ -181,7 +182,10 @@ where
         report(&error, this.exchange, *this.has_names);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);
         let mut response = respond(&error, path);
-        response.extensions_mut().insert(error.origin());
+        // Extensions cost two allocations, and most errors are the gateway's own.
+        if error.origin() != ErrorOrigin::Gateway {
+            response.extensions_mut().insert(error.origin());
+        }
         Poll::Ready(Ok(response))
     }
 }

@@ -11,20 +11,26 @@ use nsgate::protocol::identifier::Identifier;
 
 use crate::postgres::{PASSWORD, Postgres};
 
-/// A short lease, so that a takeover does not take long.
-pub const LEASE: Duration = Duration::from_millis(500);
+/// The lease of a log that nobody takes over. If the machine gives the tests no processor for as long, its timer ends them.
+pub const LEASE: Duration = Duration::from_secs(5);
+/// The lease of a log behind a cable, so that a takeover does not take long.
+pub const SHORT: Duration = Duration::from_secs(1);
 
-/// Returns the configuration of the log at an address.
+/// Returns the configuration of a log behind a cable.
 pub fn config(address: &str, schema: &str) -> PostgresLogConfig {
+    leased(address, schema, SHORT)
+}
+
+fn leased(address: &str, schema: &str, lease: Duration) -> PostgresLogConfig {
     let LogAddress::Postgres(address) = LogAddress::parse(address).unwrap() else {
         panic!("{address} is a file")
     };
-    PostgresLogConfig::new(&address, Some(PASSWORD), None, schema, LEASE)
+    PostgresLogConfig::new(&address, Some(PASSWORD), None, schema, lease)
 }
 
 /// Installs a schema, and returns the way to it through the socket.
 pub async fn installed(server: &Postgres, schema: &str) -> PostgresLogConfig {
-    let config = config(&server.socket(), schema);
+    let config = leased(&server.socket(), schema, LEASE);
     prepare(&config, None).await.unwrap();
     config
 }

@@ -8,7 +8,7 @@ use nsgate::batch::step::Decision;
 use tokio::sync::oneshot;
 
 use crate::cable::Cable;
-use crate::house::{abort, commit, config, held, installed, intent, open};
+use crate::house::{LEASE, abort, commit, config, held, installed, intent, open};
 use crate::postgres::{PASSWORD, Postgres};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn a_second_gateway_is_refused_while_the_first_lives() {
     assert_eq!(first.decide(id, commit()).await.unwrap(), Decision::Commit);
     // Given up in order, it is free at once.
     first.close().await.unwrap();
-    let second = tokio::time::timeout(Duration::from_millis(400), open(&config)).await;
+    let second = tokio::time::timeout(LEASE / 2, open(&config)).await;
     assert_eq!(held(&second.unwrap()).await.len(), 1);
 }
 

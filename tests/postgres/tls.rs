@@ -4,7 +4,7 @@ use nsgate::batch::log::postgres::PostgresLog;
 use nsgate::batch::log::{BatchId, Log};
 use nsgate::config::{ClientIdentity, ClientTls, LogAddress, PostgresLogConfig};
 
-use crate::house::{LEASE, installed, intent, until};
+use crate::house::{SHORT, installed, intent, until};
 use crate::postgres::Postgres;
 use crate::test_ca::Authority;
 
@@ -39,14 +39,18 @@ async fn only_the_named_server_is_talked_to() {
         let LogAddress::Postgres(address) = LogAddress::parse(address).unwrap() else {
             panic!("{address} is a file")
         };
-        PostgresLogConfig::new(&address, None, tls, "secured", LEASE)
+        PostgresLogConfig::new(&address, None, tls, "secured", SHORT)
     };
     let open = async |config: &PostgresLogConfig| PostgresLog::open(config, "tls", |_| {}).await;
     let address = server.loopback(server.port);
     let secured = config(&address, Some(&trusted));
-    until("the server has taken over its certificate", async || {
-        open(&secured).await.is_ok()
-    })
+    until(
+        "the server has taken over its certificate",
+        async || match open(&secured).await {
+            Ok(log) => log.close().await.is_ok(),
+            Err(_) => false,
+        },
+    )
     .await;
     let log = open(&secured).await.unwrap();
     log.intend(BatchId::now_v7(), intent(None)).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// A cable to a port on loopback.
 #[derive(Clone)]
@@ -23,7 +23,8 @@ struct State {
     cut_after: AtomicU64,
     cuts: AtomicU64,
     is_shut: AtomicBool,
-    is_pulled: AtomicBool,
+    /// True if the cable is pulled. Each connection has a receiver for as long as it lasts.
+    pulled: watch::Sender<bool>,
     /// The number of connections so far, and of those that are held up.
     connections: AtomicU64,
     frozen: AtomicU64,
@@ -81,9 +82,10 @@ impl Cable {
         self.state.is_shut.store(true, Ordering::SeqCst);
     }
 
-    /// Breaks all connections, and refuses new ones.
-    pub fn pull(&self) {
-        self.state.is_pulled.store(true, Ordering::SeqCst);
+    /// Breaks all connections, and refuses new ones. Returns when nothing passes any more.
+    pub async fn pull(&self) {
+        self.state.pulled.send_replace(true);
+        self.state.pulled.closed().await;
     }
 
     /// Holds up what the present connections send; new ones work.
@@ -129,13 +131,6 @@ impl State {
         }
     }
 
-    /// Returns once the cable is pulled.
-    async fn pulled(&self) {
-        while !self.is_pulled.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
     /// True if a request has the words that mark its connection.
     fn marks(&self, request: &[u8]) -> bool {
         let is_in = |words: &str| {
@@ -158,9 +153,7 @@ impl State {
 }
 
 async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
-    if state.is_pulled.load(Ordering::SeqCst) {
-        return;
-    }
+    let mut pulled = state.pulled.subscribe();
     let Ok(far) = TcpStream::connect(("127.0.0.1", server)).await else {
         return;
     };
@@ -173,7 +166,8 @@ async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
     let (near_read, near_write) = near.into_split();
     let (far_read, far_write) = far.into_split();
     tokio::select! {
-        () = state.pulled() => {}
+        biased;
+        _ = pulled.wait_for(|is_pulled| *is_pulled) => {}
         () = pass(near_read, far_write, &state, connection, false) => {}
         () = pass(far_read, near_write, &state, connection, true) => {}
     }

@@ -1,5 +1,6 @@
 //! Gateways and servers that work by half: an address that answers nothing, one that two have, a log that lost a batch.
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -68,6 +69,36 @@ async fn an_owner_that_takes_connections_and_answers_nothing_is_not_waited_for_w
     assert!(words.contains("does not answer"), "{words}");
 }
 
+/// The owner may have recorded it before its connection broke.
+#[tokio::test]
+async fn a_decision_that_is_not_answered_may_be_recorded() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let breaking = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = breaking.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = breaking.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+        }
+    });
+    let gateways = format!("address: 127.0.0.1:0, advertise: \"{address}\"");
+    let setup = setup_with(&server, &server.socket(), LEASE, "", &gateways);
+    let world = joined(setup, 1).await;
+    let decision = json!({"decision": "abort", "who": "somebody", "why": "a test"});
+    let resolve = format!("/batches/{}/resolve", uuid::Uuid::nil());
+    let decided = world.admin_at(0).post(&resolve, &decision).await;
+    let listed = world.admin_at(0).get("/batches").await;
+    for (answer, advice) in [
+        (decided, "look at the batch before you decide again"),
+        (listed, "try again in some seconds"),
+    ] {
+        assert_eq!(answer.status, 503, "{:?}", answer.body);
+        let words = answer.json()["error"].to_string();
+        assert!(words.contains(advice), "{words}");
+    }
+}
+
 #[tokio::test]
 async fn a_batch_that_the_database_has_lost_is_written_again_and_ends() {
     let Some(server) = Postgres::start() else {
@@ -119,7 +150,7 @@ async fn batches_that_were_passed_on_to_an_owner_without_the_log_wait_for_the_ne
     world.join_with(&direct).await;
     let other = world.client_at(0);
     other.post(BATCH, &pair(&world, 2)).await.ok();
-    cable.pull();
+    cable.pull().await;
     let begun = Instant::now();
     // The owner looks their keys up for 5 s, and has its lease for longer.
     let with_key = world.client_at(0).header("idempotency-key", "its own");
