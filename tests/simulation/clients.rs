@@ -83,6 +83,7 @@ impl Client {
             // The pauses are mostly short, so that clients meet.
             let longest = *self.random.pick(&[20, 100, 400, 5_000, 60_000]);
             if !matches!(role, Role::Rivals { .. }) || self.random.chance(20) {
+                let longest = self.world.scenario.longest_pause.min(longest);
                 sleep(self.random.millis(0, longest)).await;
             }
             match role {

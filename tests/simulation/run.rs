@@ -188,7 +188,9 @@ async fn run(
         }
         wrong.extend(look_again(&front, &hazards).await);
     }
+    let simulated = world.elapsed().as_secs();
     let inner = &mut *world.lock();
+    inner.history.counts.add("simulated seconds", simulated);
     wrong.extend(check::history(inner, &world.scenario, &hazards));
     hazards.retain(|batch| batch.state == BatchState::Hazard);
     count(inner, &hazards);

@@ -25,6 +25,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// The time in which faults may happen. Afterwards everything must settle.
     pub rough_for: Duration,
+    /// The longest pause of a client between two of its requests, in milliseconds.
+    pub longest_pause: u64,
     /// The latest arrival of a message. A message that would come later never comes.
     pub latest_message: Duration,
     /// The percentage of batches that cannot be prepared, because a manifest is missing.
@@ -60,6 +62,7 @@ pub struct Table {
 /// The delay after which a message is lost: a request that is 15 minutes old has been given up by everything that it
 /// may be waiting in.
 const LATEST: Duration = Duration::from_secs(890);
+const LONGEST_PAUSE: u64 = 60_000;
 
 /// The work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +215,7 @@ impl Scenario {
                 far: Duration::ZERO,
             },
             rough_for: Duration::ZERO,
+            longest_pause: LONGEST_PAUSE,
             latest_message: LATEST,
             leaves: 0,
             aborts: 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nsgate::config::BatchConfig;
 
-use super::{At, Crash, Faults, LATEST, Outage, Role, Scenario, Staging, Table};
+use super::{At, Crash, Faults, LATEST, LONGEST_PAUSE, Outage, Role, Scenario, Staging, Table};
 use crate::catalog::{Tags, Ways};
 use crate::network::Fault;
 use crate::random::Random;
@@ -45,6 +45,7 @@ impl Scenario {
             seed,
             faults,
             rough_for,
+            longest_pause: LONGEST_PAUSE,
             latest_message: LATEST,
             leaves: *random.pick(&[0, 5, 20]),
             aborts: match flavor {

@@ -126,6 +126,8 @@ impl Scenario {
         // What catalogs and clients do is as random as with one gateway, in less time.
         scenario.rough_for = random.millis(12_000, 40_000);
         scenario.to_the_end = random.chance(4);
+        // A simulation costs the time that it simulates, in which gateways tell the log that they live.
+        scenario.longest_pause = *random.pick(&[2_000, 5_000, 10_000]);
         for (_, begins) in &mut scenario.clients {
             *begins = (*begins).min(random.millis(0, 30_000));
         }
@@ -162,7 +164,27 @@ impl Scenario {
             is_directed: false,
             single: None,
         });
+        if random.chance(50) {
+            scenario.hurry();
+        }
         scenario
+    }
+
+    /// Has everything happen in a quarter of its time: less of it is time in which nothing happens.
+    fn hurry(&mut self) {
+        let sooner = |time: &mut Duration| *time /= 4;
+        sooner(&mut self.rough_for);
+        self.longest_pause /= 4;
+        self.clients
+            .iter_mut()
+            .for_each(|(_, begins)| sooner(begins));
+        for outage in &mut self.outages {
+            sooner(&mut outage.at);
+            sooner(&mut outage.lasts);
+        }
+        if let Some(plan) = &mut self.fleet {
+            plan.troubles.iter_mut().for_each(|(at, _)| sooner(at));
+        }
     }
 
     /// Returns a scenario of three gateways over two catalogs, in which nothing happens but what is planned.
