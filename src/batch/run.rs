@@ -87,6 +87,8 @@ pub struct BatchRun {
     calls: mpsc::Receiver<Call>,
     /// The decisions of operators so far.
     resolved: Vec<Resolution>,
+    /// The last of them in this process, and its time; `None` if there is none.
+    decided: Option<(Instant, Decision)>,
     /// The creates that a catalog makes together with others, all or nothing.
     together: GroupedCreates,
     /// True once the batch is to be aborted: creates that were not sent yet are not sent any more.

@@ -89,6 +89,7 @@ impl BatchRun {
             // Closed until the batch is open to operators.
             calls: mpsc::channel(1).1,
             resolved: Vec::new(),
+            decided: None,
             together: GroupedCreates::new(&plan),
             given_up: Arc::default(),
             entries: vec![EntryRun::default(); entries],

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{BatchInspection, BatchRun, Coordinator, WATCH, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
@@ -13,6 +13,9 @@ use crate::request::origin::Origin;
 
 /// The longest wait for the answer of a batch that is busy with its log.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The time for which a decision is carried out before another one is taken instead: `nsgate batches resolve` waits as
+/// long, and then tells what its decision has led to.
+const CARRIED_OUT: Duration = Duration::from_secs(10);
 /// The text for operators about a batch whose task has panicked.
 pub(super) const ABANDONED: &str = "the gateway stopped this batch because of a fault (see the panic in its log); restart the gateway to recover the batch";
 
@@ -151,6 +154,19 @@ impl BatchRun {
         WATCH.checked_sub(sent.elapsed()).filter(|_| keeps)
     }
 
+    /// Returns why `decision` has to wait, if somebody has decided otherwise just before.
+    fn is_decided_otherwise(&self, decision: Decision) -> Option<String> {
+        let (at, before) = self.decided.filter(|(_, before)| *before != decision)?;
+        let rest = CARRIED_OUT.checked_sub(at.elapsed())?;
+        let who = self.resolved.last().map_or("", |it| &it.who);
+        let who = if who.is_empty() { "somebody" } else { who };
+        Some(format!(
+            "{who} has just decided on {}, and the gateway carries that out; if the batch still waits then, decide again in {} s",
+            before.name(),
+            rest.as_secs() + 1
+        ))
+    }
+
     /// Writes the decision to the log and returns it as an event; `None` if it was refused.
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
         if let Some(rest) = self.may_still_be_deleted(state, request.decision) {
@@ -166,11 +182,16 @@ impl BatchRun {
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
             return None;
         }
+        if let Some(why) = self.is_decided_otherwise(request.decision) {
+            let _ = request.answer.send(Err(ResolveError::Refused(why)));
+            return None;
+        }
         let record = record(self.id, &request);
         // If the log cannot be written, the process is about to end.
         let written = self.coordinator.log.resolve(self.id, record.clone()).await;
         written.ok()?;
         self.resolved.push(record);
+        self.decided = Some((Instant::now(), request.decision));
         let _ = request.answer.send(Ok(()));
         Some(Event::Resolved(request.decision))
     }

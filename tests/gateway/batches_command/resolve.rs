@@ -135,6 +135,27 @@ async fn a_hazard_is_deleted_on_a_persons_word() {
     }
 }
 
+/// Otherwise the first one would be told what did not happen.
+#[tokio::test]
+async fn a_decision_is_carried_out_before_the_opposite_one_is_taken() {
+    let world = world("lock_timeout: 200ms").await;
+    let id = unproven(&world).await;
+    // It looks at the version again before it deletes it.
+    let gate = world.catalog("east").hold("describe_table_version");
+    let aborts = ["resolve", &id, "--abort", "--who", "grace"];
+    let (first, second) = tokio::join!(printed(&world, &aborts), async {
+        gate.reached(1).await;
+        let said = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+        gate.open();
+        said
+    });
+    let words = "cannot be resolved with commit now: grace has just decided on abort";
+    assert!(second.contains(words), "{second}");
+    let words = "east$t1 in east: version 2 is deleted";
+    assert!(first.contains(words), "{first}");
+    assert_eq!(stored(&world, "east"), [1]);
+}
+
 #[tokio::test]
 async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
     let world = world("lock_timeout: 200ms").await;
