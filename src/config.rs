@@ -74,7 +74,7 @@ impl Config {
     }
 
     /// Returns the files of the certificates that the gateway presents, each with its purpose: `listen` to clients,
-    /// `admin` to operators, `batch.gateways` to other gateways, `backends.NAME` to that catalog.
+    /// `admin` to operators, `batch.gateways` to other gateways, `batch.log` to its server, `backends.NAME` to that catalog.
     pub fn certificates(&self) -> impl Iterator<Item = (String, &Path)> {
         let listen = self
             .listen
@@ -98,7 +98,12 @@ impl Config {
             let identity = rest.tls.as_ref()?.identity.as_ref()?;
             Some((format!("backends.{name}"), &*identity.certificate))
         });
-        listen.chain(admin).chain(gateways).chain(backends)
+        let log = self.batch.log_tls.iter().filter(move |_| is_shared);
+        let log = log
+            .filter_map(|tls| tls.identity.as_ref())
+            .map(|shown| ("batch.log".to_owned(), &*shown.certificate));
+        let own = listen.chain(admin).chain(gateways);
+        own.chain(log).chain(backends)
     }
 }
 

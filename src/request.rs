@@ -148,11 +148,9 @@ impl RequestRecord {
         }
     }
 
-    /// Notes the id of the batch, which is its transaction.
+    /// Notes the id of the batch, which is its transaction. Its answer depends on it, whether it is observed or not.
     pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
-        if self.is_observed() {
-            let _ = self.transaction.set(transaction.to_string());
-        }
+        let _ = self.transaction.set(transaction.to_string());
     }
 
     /// Notes that it has one of the places of requests that are served.

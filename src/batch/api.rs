@@ -18,7 +18,7 @@ use http::{Response, StatusCode};
 
 pub use answer::json;
 
-use super::log::{Action, Intent, VersionRange};
+use super::log::{Action, Intent, LogError, VersionRange};
 use super::participant::CallerContext;
 use super::plan::{Entry, Plan};
 use super::step::{Event, Refusal, step};
@@ -137,7 +137,7 @@ impl Batches {
         let request = RequestKey::new(&caller.name, key, fingerprint);
         let name = || self.coordinator.ids.next();
         let admitted = self.outcomes.admit(&request, tables, name).await;
-        let outcome = match admitted.map_err(unread)? {
+        let outcome = match admitted.map_err(|error| unknown(error, key))? {
             Admission::Different => return Err(different()),
             Admission::Withdrawn => return Err(withdrawn()),
             Admission::Join(outcome) => {
@@ -221,6 +221,18 @@ impl Batches {
             timeout: self.coordinator.settings().prepare_timeout,
             origin: caller.origin.clone(),
         }
+    }
+}
+
+/// Returns the answer to a request whose key cannot be looked up. It may be repeating a batch that was carried out.
+fn unknown(error: LogError, key: Option<&str>) -> Error {
+    match key {
+        Some(key) if matches!(error, LogError::Away { .. }) => busy(&format!(
+            "the batch log does not answer. If this batch was sent before, it may have been carried out: \
+             send it again with `Idempotency-Key: {key}` to learn how it ended"
+        ))
+        .of(ErrorOrigin::BatchLog),
+        _ => unread(error),
     }
 }
 

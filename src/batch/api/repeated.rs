@@ -2,9 +2,9 @@
 
 use http::Response;
 
-use super::{BatchCall, Caller, withdrawn};
+use super::{BatchCall, Caller, unknown, withdrawn};
+use crate::batch::Batches;
 use crate::batch::api::outcomes::{Admission, Fingerprint, RequestKey};
-use crate::batch::{Batches, unread};
 use crate::body::Body;
 use crate::error::Error;
 
@@ -24,7 +24,8 @@ impl Batches {
             ..
         } = &call.caller;
         let request = RequestKey::new(name, idempotency_key.as_deref(), fingerprint);
-        match self.outcomes.known(&request).await.map_err(unread)? {
+        let known = self.outcomes.known(&request).await;
+        match known.map_err(|error| unknown(error, idempotency_key.as_deref()))? {
             Some(Admission::Join(outcome)) => {
                 origin.began(&outcome.id);
                 origin.repeats();

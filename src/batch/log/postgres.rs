@@ -26,6 +26,7 @@ mod outside;
 mod owner;
 mod reader;
 mod thread;
+mod tls;
 mod writer;
 
 use std::collections::HashMap;

@@ -15,7 +15,7 @@ use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::plan::Plan;
 use crate::batch::run::{BatchRun, Coordinator, STRAYS};
-use crate::batch::step::{Decision, Refusal, Settled, State};
+use crate::batch::step::{Decision, Event, Refusal, Settled, State, step};
 use crate::batch::visibility::TableBranch;
 use stranded::StrandedBatch;
 
@@ -190,7 +190,14 @@ async fn take_over(
         Some(Verdict::Commit(_)) => (Some(Decision::Commit), Vec::new()),
         Some(Verdict::Abort { proofs, .. }) => (Some(Decision::Abort), proofs),
     };
-    let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
+    let (mut state, mut effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
+    // An operator's decision that was recorded is carried out by whoever goes on with the batch.
+    let last = record.resolutions.last();
+    if decision.is_none() && last.is_some_and(|last| !last.commit) {
+        let more;
+        (state, more) = step(state, Event::Resolved(Decision::Abort));
+        effects.extend(more);
+    }
     let tables: Vec<_> = plan.tables().collect();
     // Two batches with work left never share a table, and one without work left unlocks it at once. If a log breaks
     // this rule, take over as much as possible.

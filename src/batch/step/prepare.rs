@@ -184,9 +184,14 @@ impl State {
             let why = "the catalog does not say whether it created the version";
             return Refusal::unavailable(why).at(entry);
         }
+        Self::left_behind().at(entry)
+    }
+
+    /// Returns the refusal of what an earlier life has left undone.
+    pub(super) fn left_behind() -> Refusal {
         Refusal {
             origin: ErrorOrigin::Takeover,
-            ..Refusal::unavailable("the gateway stopped before it was created").at(entry)
+            ..Refusal::unavailable("the gateway stopped before it was done")
         }
     }
 }

@@ -175,6 +175,10 @@ impl State {
             entry,
             again: false,
         }));
+        // Removals are sent after COMMIT only. So nothing was done, and its client may have been told so.
+        if !(0..state.progress.len()).any(|entry| state.is_made(entry)) {
+            state.failure = Some(State::left_behind());
+        }
         state.advance(&mut effects);
         (state, effects)
     }

@@ -28,7 +28,7 @@ use crate::request::peer::Peer;
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("nsgate-gateway");
 /// The header with the client of the request, as [`ClientOf`] in JSON.
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("nsgate-client");
-/// The header of an answer by a gateway that does not own the log: nothing was done.
+/// The header of an answer by a gateway that does not own the log, or cannot reach it: nothing was done.
 pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-owner");
 /// The value of [`NOT_OWNER`] in an answer by a gateway that may own the log, and cannot reach it.
 pub(super) const AWAY: &str = "away";

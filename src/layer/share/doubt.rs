@@ -43,6 +43,11 @@ impl Doubt {
         self.key = Some(key);
     }
 
+    /// True if the request is a batch that is found again by its key.
+    pub(super) fn is_about_batch(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Notes that the request was sent, and not answered.
     pub(super) fn was_sent(&mut self) {
         self.is_sent = self.is_change;
@@ -75,7 +80,7 @@ impl Doubt {
     /// Returns the refusal of a gateway that does not know what batches do.
     pub(super) fn instead_of(&self, refusal: Error) -> Error {
         if self.is_repeat {
-            self.refusal(LOST_CONTACT)
+            self.refusal(LOST_CONTACT).of(refusal.origin())
         } else {
             refusal
         }
@@ -134,6 +139,14 @@ mod tests {
         let refusal = batch(None).refusal("no gateway has it");
         assert_eq!(refusal.message(), "no gateway has it; retry later");
         assert_eq!(refusal.retry_after(), Some(RetryAfter::SOON));
+    }
+
+    /// Otherwise the gateway that passed it on would not ask the next owner.
+    #[test]
+    fn a_refusal_because_of_the_log_stays_one_whatever_its_words() {
+        let lost = Error::unavailable("lost").of(ErrorOrigin::BatchLog);
+        let refusal = batch(Some("k")).instead_of(lost);
+        assert_eq!(refusal.origin(), ErrorOrigin::BatchLog);
     }
 
     #[test]

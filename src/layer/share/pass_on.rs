@@ -18,6 +18,7 @@ use super::{Sharing, begin, judged};
 use crate::batch::fleet::{Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 use crate::gateway::unread;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
@@ -36,6 +37,8 @@ const PROBE: Duration = Duration::from_secs(5);
 const SHORT: u64 = 64 << 10;
 /// The words for a time in which no gateway has the log.
 const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
+/// The words for an owner that cannot reach the log.
+const NO_LOG: &str = "the batch log does not answer, so no batch can begin";
 /// The words for a gateway that had the batch log for a moment.
 const LOST_AGAIN: &str = "the batch log was lost again";
 /// The words for an owner that gives no answer, and for one that refused this gateway's certificate, or the other way.
@@ -61,7 +64,8 @@ where
     let exchange = learned.exchange.clone();
     let mut doubt = Doubt::of(asked, operation);
     if learned.is_passed_on {
-        return Err(doubt.refusal("the gateway that had the batch log lost it"));
+        let refusal = doubt.refusal("the gateway that had the batch log lost it");
+        return Err(refusal.of(ErrorOrigin::BatchLog));
     }
     let (kept, repeats) = keep(&sharing, asked, operation, &mut doubt).await?;
     loop {
@@ -103,10 +107,13 @@ where
                 return doubt.judge(Ok(response));
             }
             Err(Unanswered::Away(response)) => {
-                // If this gateway cannot reach the log either, no other one is about to take it over.
+                // A gateway that cannot reach the log either does not learn of the next owner.
                 let may_wait = Instant::now() < until && sharing.fleet.knows_of_batches();
                 if kept.is_none() || !repeats || !may_wait {
                     sharing.fleet.passed_on(true);
+                    if doubt.is_about_batch() {
+                        return Err(doubt.refusal(NO_LOG));
+                    }
                     return doubt.judge(Ok(*response));
                 }
                 let _ = timeout(AWAY_PAUSE, gone(&sharing, &owner)).await;

@@ -59,6 +59,61 @@ async fn a_gateway_that_is_killed_between_intent_and_decision() {
     until_committed(&again, &next).await;
 }
 
+/// Writes the state of the only batch in the log as it is before its decision.
+fn undecide(server: &Postgres) {
+    server.sql("UPDATE nsgate.batch SET verdict = NULL, body = NULL, ended = NULL");
+    server.sql("DELETE FROM nsgate.entry");
+}
+
+/// A lost answer looks so: the client was told that no batch can begin, and the INTENT is in the log.
+#[tokio::test]
+async fn removals_whose_intent_was_not_answered_are_not_carried_out_by_the_next_life() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server).await;
+    let deregister = json!({"operations": [{"deregister_table": {"id": ["west", "t1"]}}]});
+    let commit = "/v1/table/batch-commit";
+    world.client().post(commit, &deregister).await.ok();
+    let describe = "/v1/table/west%24t1/describe";
+    let gone = world.client().post_nothing(describe).await;
+    assert_ne!(gone.status, 200);
+    world.kill();
+    undecide(&server);
+    world.catalog("west").store().seed(&["west", "t1"], 1);
+    world.restart().await;
+    settled(&world).await;
+    assert_eq!(visible(&world, "west").await, [1]);
+    let verdict = "SELECT verdict FROM nsgate.batch";
+    assert_eq!(server.sql(verdict), "a");
+}
+
+#[tokio::test]
+async fn a_recorded_decision_is_carried_out_by_the_next_life() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    world.kill();
+    gate.open();
+    // Both are made, so the batch would be committed.
+    for name in ["west", "east"] {
+        until("it is made", || stored(&world, name) == [1, 2]).await;
+    }
+    server.sql(
+        "INSERT INTO nsgate.resolution SELECT id, 0, convert_to(
+            '{\"Resolve\":{\"commit\":false,\"who\":\"ada\",\"why\":\"\",\"at\":1}}', 'UTF8') FROM nsgate.batch",
+    );
+    world.restart().await;
+    settled(&world).await;
+    assert_both(&world, &[1], "after the restart").await;
+    assert_eq!(server.sql("SELECT verdict FROM nsgate.batch"), "a");
+    drop(batch);
+}
+
 /// Sends a batch until the number of the version has rested.
 async fn until_committed(client: &crate::client::Client, batch: &serde_json::Value) {
     for _ in 0..200 {
@@ -114,6 +169,11 @@ async fn a_server_that_is_away() {
     let said = refused.json();
     let said = said.to_string();
     assert!(said.contains("the batch log does not answer"), "{said}");
+    // Nobody knows whether this one was carried out.
+    let repeats = world.client().header("idempotency-key", "k");
+    let said = repeats.post(BATCH, &pair(&world, 2)).await.json();
+    let said = said.to_string();
+    assert!(said.contains("may have been carried out"), "{said}");
     let list = "/v1/table/west%24t1/version/list";
     let refuses = async {
         while world.client().post_nothing(list).await.status != 503 {

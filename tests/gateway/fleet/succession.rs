@@ -300,7 +300,7 @@ async fn a_batch_that_a_takeover_has_aborted_is_refused_for_good() {
         let answer = batch.await.unwrap();
         assert_eq!(answer.status, 503, "{:?}", answer.body);
         let words = answer.json()["error"].to_string();
-        let expected = "entries[1]: the gateway stopped before it was created";
+        let expected = "entries[1]: the gateway stopped before it was done";
         assert!(words.contains(expected), "{words}");
         until("it is undone", || stored(&world, "west") == [1]).await;
         drop(world);

@@ -8,21 +8,18 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::poll_fn;
 use futures_util::stream::FuturesUnordered;
-use rustls::ClientConfig;
-use rustls_native_certs::load_native_certs;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::cause::{self, Trouble};
 use super::outside::Outside;
+use super::tls::LogTls;
 use crate::batch::fleet::Deadline;
-use crate::config::{ClientTls, PostgresLogConfig};
+use crate::config::PostgresLogConfig;
 use crate::error::BoxError;
-use crate::pem;
 
 /// The port of a host without one.
 const PORT: u16 = 5432;
@@ -42,7 +39,7 @@ pub(super) struct Connector {
     /// One configuration for each host.
     servers: Vec<Config>,
     /// The TLS to the server; `None` if nothing is encrypted.
-    tls: Option<MakeRustlsConnect>,
+    tls: Option<LogTls>,
     setup: String,
     /// The server that was the primary last, by its place in `servers`.
     primary: AtomicUsize,
@@ -84,7 +81,7 @@ impl Connector {
         }
         let tls = match log.connection.get_ssl_mode() {
             SslMode::Disable => None,
-            _ => Some(MakeRustlsConnect::new(client_config(&log.tls)?)),
+            _ => Some(LogTls::read(&log.tls)?),
         };
         Ok(Self {
             servers: servers(&log.connection),
@@ -142,7 +139,7 @@ impl Connector {
                     let stream = stream.map_err(|error| Trouble::silent(&error.to_string()))?;
                     listening(config.connect_raw(stream, NoTls).await, heard_of)
                 }
-                (None, Some(tls)) => listening(config.connect(tls.clone()).await, heard_of),
+                (None, Some(tls)) => listening(config.connect(tls.current()).await, heard_of),
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
             let set_up: Result<(), tokio_postgres::Error> = async {
@@ -223,26 +220,4 @@ fn servers(log: &Config) -> Vec<Config> {
         config
     };
     log.get_hosts().iter().enumerate().map(alone).collect()
-}
-
-/// Builds the configuration of TLS, which verifies the name of the server.
-fn client_config(tls: &ClientTls) -> Result<ClientConfig, BoxError> {
-    let builder = ClientConfig::builder_with_provider(pem::provider())
-        .with_safe_default_protocol_versions()?;
-    let builder = match &tls.ca {
-        Some(file) => builder.with_root_certificates(pem::authorities(file)?),
-        None => {
-            let mut roots = rustls::RootCertStore::empty();
-            roots.add_parsable_certificates(load_native_certs().certs);
-            builder.with_root_certificates(roots)
-        }
-    };
-    Ok(match &tls.identity {
-        Some(shown) => {
-            let identity = pem::identity(&shown.certificate, &shown.private_key)?;
-            let resolver = rustls::sign::SingleCertAndKey::from(identity);
-            builder.with_client_cert_resolver(Arc::new(resolver))
-        }
-        None => builder.with_no_client_auth(),
-    })
 }

@@ -1,7 +1,7 @@
 //! The lookups of batches in the log, one at a time or page by page.
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::PostgresLog;
 use super::reader::{Lookup, PAGE_SIZE, PATIENCE, RawBatch, Wanted};
@@ -39,9 +39,12 @@ impl PostgresLog {
         }
     }
 
-    /// Returns the batch, or the last of several.
+    /// Returns the batch, or the last of several. Waits for [`PATIENCE`] at most: a client waits for it.
     pub(super) async fn look_up_one(&self, what: Wanted) -> Result<Option<Record>, LogError> {
-        let found = self.look_up(what).await?.pop().map(RawBatch::record);
+        let found = timeout(PATIENCE, self.look_up(what)).await;
+        let silent = || Err(self.away("it has not answered in time".to_owned()));
+        let found = found.unwrap_or_else(|_| silent())?;
+        let found = found.into_iter().next_back().map(RawBatch::record);
         found.transpose().map_err(|cause| self.unreadable(cause))
     }
 }

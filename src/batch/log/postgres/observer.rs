@@ -48,9 +48,9 @@ impl Observer {
     }
 
     fn dead_at(&mut self, users: &Users, me: Uuid, now: Instant) -> Vec<SeenInstance> {
-        let is_there = |id: &Uuid| users.instances.iter().any(|one| one.id == *id);
-        self.seen.retain(|id, _| is_there(id));
         let others = || users.instances.iter().filter(|one| one.id != me);
+        self.beats_at(others().map(|one| (one.id, one.beat)), now);
+        // A newcomer was not silent before it was seen.
         for one in others() {
             self.seen.entry(one.id).or_insert(Seen {
                 beat: one.beat,
@@ -58,7 +58,6 @@ impl Observer {
                 lease: one.lease,
             });
         }
-        self.beats_at(others().map(|one| (one.id, one.beat)), now);
         let is_dead = |one: &&SeenInstance| self.seen.get(&one.id).is_some_and(Seen::is_dead);
         others().filter(is_dead).cloned().collect()
     }
@@ -68,22 +67,25 @@ impl Observer {
         self.beats_at(beats, Instant::now())
     }
 
-    /// A time in which this one could not look does not count: the others could not show a heartbeat then, either.
+    /// Forgets gateways that are gone. A time in which this one could not look does not count: the others could not show a
+    /// heartbeat then, either.
     fn beats_at(&mut self, beats: impl Iterator<Item = (Uuid, i64)>, now: Instant) -> bool {
         let since = now.duration_since(self.looked.replace(now).unwrap_or(now));
+        let beats: HashMap<Uuid, i64> = beats.collect();
         let mut is_one_dead = false;
-        for (id, beat) in beats {
-            let Some(seen) = self.seen.get_mut(&id) else {
-                continue;
+        self.seen.retain(|id, seen| {
+            let Some(beat) = beats.get(id) else {
+                return false;
             };
             // A look may be older than the one before.
-            if beat > seen.beat {
-                (seen.beat, seen.silent) = (beat, Duration::ZERO);
-                continue;
+            if *beat > seen.beat {
+                (seen.beat, seen.silent) = (*beat, Duration::ZERO);
+                return true;
             }
             seen.silent += since.min(heartbeat_interval(seen.lease).saturating_mul(2));
             is_one_dead |= seen.is_dead();
-        }
+            true
+        });
         is_one_dead
     }
 
@@ -181,6 +183,31 @@ mod tests {
         let silent = (1..100).find(|look| beats(&mut observer, 7, LEASE * 9 + looks * *look));
         assert_eq!(silent, Some(25), "a look after 1.2 leases");
         assert!(!beats(&mut observer, 8, LEASE * 12));
+    }
+
+    /// One that could not look for a while learns of it late.
+    #[test]
+    fn a_newcomer_was_not_silent_before_it_was_seen() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let start = Instant::now();
+        let nobody = Users {
+            owner: None,
+            instances: Vec::new(),
+        };
+        observer.dead_at(&nobody, me, start);
+        observer.dead_at(&users(7), me, start + LEASE);
+        let since_then = observer.next_death().unwrap() - (start + LEASE);
+        assert_eq!(since_then, LEASE + heartbeat_interval(LEASE) + MOMENT);
+    }
+
+    #[test]
+    fn a_gateway_that_is_gone_has_no_death_to_come() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let start = Instant::now();
+        observer.dead_at(&users(7), me, start);
+        assert!(observer.next_death().is_some());
+        observer.beats_at([(me, 9)].into_iter(), start + LEASE / 2);
+        assert_eq!(observer.next_death(), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const OPEN_PAGE: &str = select!("WHERE b.ended IS NULL AND b.id > $1 ORDER BY b.
 const LAST: &str = select!("ORDER BY b.id DESC LIMIT 1");
 /// The number of batches in one page of a scan.
 pub(super) const PAGE_SIZE: usize = 256;
-/// The longest time from a request to its last try, and the pause between two tries.
+/// The time after which no other try begins, and the pause between two tries. One that is under way may take longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -185,6 +185,21 @@ fn what_a_catalog_made_instead_is_undone() {
     assert_eq!(effects, [delete(0, false)]);
 }
 
+/// Their client may have been told that no batch can begin.
+#[test]
+fn removals_that_an_earlier_life_has_not_decided_are_not_carried_out() {
+    let shape = Shape {
+        shares: vec![vec![0]],
+        kinds: vec![Kind::Removed],
+        groups: vec![None],
+    };
+    let (state, effects) = State::recovered(shape, None, &[None]);
+    assert_eq!(effects, [StartClock, LogDecision(Decision::Abort)]);
+    let (_, effects) = step(state, Event::Decided(Decision::Abort));
+    let removes = |effect: &Effect| matches!(effect, Remove { .. });
+    assert!(!effects.iter().any(removes), "{effects:?}");
+}
+
 #[test]
 fn an_earlier_life_may_have_sent_a_delete() {
     let shape = Shape::versions(vec![vec![0]]);
