@@ -15,6 +15,7 @@
 //! |---|---|
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
 //! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Created` |
+//! | what an earlier life has not decided and makes nothing is aborted: its client may know it as refused | `recovered` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
 //! | no INTENT before every table is validated | `validated`; recovery relies on it |
 //! | I5 deletes only after ABORT, of what is ours and latest; removals only after COMMIT | `found_in_undo`, `finish` |

@@ -162,7 +162,7 @@ impl Section for Admin {
             "token",
             &mut self.token,
             maybe(bearer()),
-            "Bearer token of all admin routes but /metrics /live /ready.",
+            "Bearer token of all admin routes but / /metrics /live /ready /alerts/NAME.",
         );
         keys.key(
             "read_token",

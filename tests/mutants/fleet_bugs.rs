@@ -15,6 +15,20 @@ const SILENCE: &[&str] = &["--lib", "postgres::observer"];
 
 pub const FLEET_BUGS: &[Bug] = &[
     Bug {
+        name: "removals that were refused are carried out by the next owner",
+        file: "src/batch/step/state.rs",
+        right: "state.failure = Some(State::left_behind());",
+        wrong: "let _ = State::left_behind();",
+        checkers: &[&["--lib", "batch::step"], AWAY],
+    },
+    Bug {
+        name: "a recorded decision is forgotten by the next owner",
+        file: "src/batch/run/recovery.rs",
+        right: "is_some_and(|last| !last.commit)",
+        wrong: "is_some_and(|last| !last.commit && last.at == 0)",
+        checkers: &[AWAY],
+    },
+    Bug {
         name: "a guarded table is served by any gateway",
         file: "src/batch/fleet/guarded.rs",
         right: "        (!is_guarded).then_some(place)",

@@ -61,7 +61,7 @@ pub(crate) enum Problem {
     #[error(
         "{admin} does not answer: {cause}\n\
          Is the gateway running, and is this its `admin.address`? It says \"nsgate admin on …\" when it starts.\n\
-         If it has ended, the last lines of its log say why: `journalctl -u nsgate -n 20`, or `kubectl logs --previous nsgate-0`."
+         If it has ended, the last lines of its log say why: `journalctl -u nsgate -n 20`, or `kubectl logs --previous POD`."
     )]
     Unreachable {
         /// The admin address.
