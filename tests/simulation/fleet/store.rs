@@ -18,6 +18,8 @@ use crate::simulated_postgres::{
 
 /// The bytes of a connection that are under way at most.
 const PIPE: usize = 1 << 20;
+/// The longest time for which a gateway waits for an answer that never comes. Its lease may end meanwhile.
+const GIVES_UP: Duration = Duration::from_secs(10);
 /// The longest delay of a request or an answer, in milliseconds.
 const LATEST: u64 = 15_000;
 
@@ -28,7 +30,7 @@ pub struct Store {
     /// The connections that are told of notifications.
     listeners: Vec<(u64, mpsc::UnboundedSender<BytesMut>)>,
     connections: u64,
-    /// The number of requests so far, and when the last one so far is answered.
+    /// The number of requests so far, and when the last one so far is answered or given up.
     pub requests: u64,
     pub answered: Duration,
     /// The fence of the last owner that was seen.
@@ -278,7 +280,11 @@ impl Inner {
                 _ => {}
             }
         }
-        let answered = world.elapsed() + there + back;
+        let missed = match met {
+            Some((Fault::Silent | Fault::Ignored, _)) => GIVES_UP,
+            _ => Duration::ZERO,
+        };
+        let answered = world.elapsed() + there + back + missed;
         self.store.answered = self.store.answered.max(answered);
         (met.map(|(fault, _)| fault), there, back)
     }
