@@ -183,7 +183,17 @@ impl Postgres {
     pub fn crash(&self) {
         self.run(
             "pg_ctl",
-            &["-D", &self.data(), "-w", "-m", "immediate", "stop"],
+            // On a busy machine it takes its time.
+            &[
+                "-D",
+                &self.data(),
+                "-w",
+                "-t",
+                "300",
+                "-m",
+                "immediate",
+                "stop",
+            ],
         );
     }
 
