@@ -320,3 +320,16 @@ impl RequestRecord {
         self.head().is_some_and(|head| head.is_observed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a committed batch is answered so depends on it.
+    #[test]
+    fn a_batch_is_known_to_have_begun_though_nobody_observes_its_request() {
+        let record = RequestRecord::begin(None, CompletionObservers::default());
+        record.began("x");
+        assert_eq!(record.transaction(), Some("x"));
+    }
+}

@@ -214,3 +214,25 @@ async fn a_write_that_arrives_after_it_was_repeated_changes_nothing() {
     );
     log.close().await.unwrap();
 }
+
+/// Each of them is bounded, although one is asked after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_lookup_waits_for_those_before_it_while_the_server_is_silent() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    installed(&server, "lookups").await;
+    let cable = Cable::to(server.port).await;
+    let log = open(&config(&server.loopback(cable.port), "lookups")).await;
+    cable.shut();
+    let lookups = ["a", "b", "c", "d", "e"].map(|key| log.find_by_key(key));
+    let found = tokio::time::timeout(
+        Duration::from_secs(15),
+        futures_util::future::join_all(lookups),
+    );
+    for found in found.await.expect("they wait for each other") {
+        assert!(is_away(&found), "{found:?}");
+    }
+    cable.open();
+    log.close().await.unwrap();
+}

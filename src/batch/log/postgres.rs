@@ -324,11 +324,11 @@ impl Log for PostgresLog {
     }
 
     fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
-        Box::pin(self.look_up_one(Wanted::Id(id)))
+        Box::pin(self.look_up_soon(Wanted::Id(id)))
     }
 
     fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
-        Box::pin(self.look_up_one(Wanted::Key(key.to_owned())))
+        Box::pin(self.look_up_soon(Wanted::Key(key.to_owned())))
     }
 
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {

@@ -155,7 +155,7 @@ impl BatchRun {
     }
 
     /// Returns why `decision` has to wait, if somebody has decided otherwise just before.
-    fn is_decided_otherwise(&self, decision: Decision) -> Option<String> {
+    fn decided_otherwise(&self, decision: Decision) -> Option<String> {
         let (at, before) = self.decided.filter(|(_, before)| *before != decision)?;
         let rest = CARRIED_OUT.checked_sub(at.elapsed())?;
         let who = self.resolved.last().map_or("", |it| &it.who);
@@ -182,7 +182,7 @@ impl BatchRun {
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
             return None;
         }
-        if let Some(why) = self.is_decided_otherwise(request.decision) {
+        if let Some(why) = self.decided_otherwise(request.decision) {
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
             return None;
         }

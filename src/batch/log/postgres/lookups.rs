@@ -39,12 +39,15 @@ impl PostgresLog {
         }
     }
 
-    /// Returns the batch, or the last of several. Waits for [`PATIENCE`] at most: a client waits for it.
+    /// Does what [`Self::look_up_one`] does, for [`PATIENCE`] at most: a client waits for it.
+    pub(super) async fn look_up_soon(&self, what: Wanted) -> Result<Option<Record>, LogError> {
+        let found = timeout(PATIENCE, self.look_up_one(what)).await;
+        found.unwrap_or_else(|_| Err(self.away("it has not answered in time".to_owned())))
+    }
+
+    /// Returns the batch, or the last of several.
     pub(super) async fn look_up_one(&self, what: Wanted) -> Result<Option<Record>, LogError> {
-        let found = timeout(PATIENCE, self.look_up(what)).await;
-        let silent = || Err(self.away("it has not answered in time".to_owned()));
-        let found = found.unwrap_or_else(|_| silent())?;
-        let found = found.into_iter().next_back().map(RawBatch::record);
+        let found = self.look_up(what).await?.pop().map(RawBatch::record);
         found.transpose().map_err(|cause| self.unreadable(cause))
     }
 }
