@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use futures_util::FutureExt as _;
 use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -85,6 +86,24 @@ enum Mode {
     Exclusive,
 }
 
+impl Mode {
+    async fn wait(self, lock: Arc<RwLock<()>>) -> LockGuard {
+        match self {
+            Self::Shared => LockGuard::Shared(lock.read_owned().await),
+            Self::Exclusive => LockGuard::Exclusive(lock.write_owned().await),
+        }
+    }
+
+    /// Takes a place in the queue of a lock.
+    fn queue(self, lock: Arc<RwLock<()>>) -> LockGuard {
+        let mut turn = Box::pin(self.wait(lock));
+        match turn.as_mut().now_or_never() {
+            Some(taken) => taken,
+            None => LockGuard::Queued(turn),
+        }
+    }
+}
+
 impl Locks {
     /// Limits how many requests wait for locks: not more than can still be served, as `free` returns it.
     pub fn leave_places(&self, free: Free) {
@@ -128,6 +147,18 @@ impl Locks {
         wait: Duration,
     ) -> Result<Hold, LockError> {
         self.take(of_batch(tables), wait, None).await
+    }
+
+    /// Holds tables exclusively, for a batch that an earlier life or another gateway has begun. It does not wait: a lock
+    /// that a request of this gateway still has is this hold's as soon as it is free, before anyone who comes later.
+    pub fn exclusive_in_turn(&self, tables: impl IntoIterator<Item = TableKey>) -> Hold {
+        let wanted = of_batch(tables);
+        let mut hold = Hold::with_room(self, wanted.len());
+        for (key, mode) in wanted {
+            let taken = self.at_once(&key, mode);
+            hold.add(key, taken.unwrap_or_else(|lock| mode.queue(lock)));
+        }
+        hold
     }
 
     /// Holds a table shared while a catalog works on it.
@@ -254,13 +285,7 @@ impl Locks {
         mode: Mode,
         deadline: Instant,
     ) -> Result<LockGuard, LockError> {
-        let waiting = async {
-            match mode {
-                Mode::Shared => LockGuard::Shared(lock.read_owned().await),
-                Mode::Exclusive => LockGuard::Exclusive(lock.write_owned().await),
-            }
-        };
-        let taken = timeout_at(deadline, waiting).await;
+        let taken = timeout_at(deadline, mode.wait(lock)).await;
         taken.map_err(|_| {
             self.forget(key);
             LockError::TimedOut

@@ -13,6 +13,7 @@
 //! machine.
 
 mod delays;
+mod elsewhere;
 mod fleet;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -29,6 +29,16 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[AWAY],
     },
     Bug {
+        name: "a batch is taken over without the tables that are in use",
+        file: "src/batch/locks.rs",
+        right: "            hold.add(key, taken.unwrap_or_else(|lock| mode.queue(lock)));",
+        wrong: "            taken.map(|lock| hold.add(key, lock)).unwrap_or_default();",
+        checkers: &[
+            &["--lib", "batch::locks"],
+            &["--lib", "batch::run::recovery"],
+        ],
+    },
+    Bug {
         name: "a guarded table is served by any gateway",
         file: "src/batch/fleet/guarded.rs",
         right: "        (!is_guarded).then_some(place)",

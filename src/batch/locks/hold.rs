@@ -1,5 +1,7 @@
 //! Locks that are held together, and freed table by table.
 
+use std::pin::Pin;
+
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
 use super::{Key, Locks, TableKey};
@@ -28,6 +30,9 @@ struct Guard {
 pub(super) enum LockGuard {
     Shared(OwnedRwLockReadGuard<()>),
     Exclusive(OwnedRwLockWriteGuard<()>),
+    /// A place in the queue of a lock. When its turn comes, it has the lock, although nobody polls it: tokio hands a lock
+    /// over to the first that waits.
+    Queued(Pin<Box<dyn Future<Output = Self> + Send>>),
 }
 
 impl Hold {

@@ -230,3 +230,25 @@ async fn a_batch_waits_no_longer_than_its_time() {
     drop(long);
     assert!(locks.is_empty());
 }
+
+/// A request that came before this gateway had the log may be under way for minutes.
+#[tokio::test(start_paused = true)]
+async fn tables_that_are_held_in_turn_are_taken_before_anyone_who_comes_later() {
+    let locks = Locks::default();
+    let before = locks.shared(key(&["n", "t"]), SHORT).await.unwrap();
+    let mut hold = locks.exclusive_in_turn([key(&["n", "t"]), key(&["u"])]);
+    hold.belongs_to(BatchId::from_u128(1));
+    let is_free = async |name: &[&str]| locks.shared(key(name), SHORT).await.is_ok();
+    assert!(!is_free(&["n", "t"]).await && !is_free(&["u"]).await);
+    assert!(locks.namespace(key(&["n"]), SHORT).await.is_err());
+    drop(before);
+    assert!(!is_free(&["n", "t"]).await);
+    hold.free(&key(&["n", "t"]));
+    assert!(is_free(&["n", "t"]).await && !is_free(&["u"]).await);
+    let before = locks.shared(key(&["n", "t"]), SHORT).await.unwrap();
+    hold.join(locks.exclusive_in_turn([key(&["n", "t"])]));
+    drop(hold);
+    assert!(is_free(&["n", "t"]).await && is_free(&["u"]).await);
+    drop(before);
+    assert!(locks.is_empty(), "nothing is left behind");
+}

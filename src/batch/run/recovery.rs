@@ -67,8 +67,8 @@ pub async fn recover(
         }
         unfinished += 1;
         match Plan::recovered(&record.intent, |identity| finder.backend(identity)) {
-            Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
-            None => StrandedBatch::begin(Arc::clone(coordinator), record, outcome).await,
+            Some(plan) => take_over(coordinator, plan, record, outcome, None),
+            None => StrandedBatch::begin(Arc::clone(coordinator), record, outcome),
         }
     }
     Ok(unfinished)
@@ -178,7 +178,7 @@ async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogErr
     Ok(())
 }
 
-async fn take_over(
+fn take_over(
     coordinator: &Arc<Coordinator>,
     plan: Plan,
     record: Record,
@@ -198,24 +198,8 @@ async fn take_over(
         (state, more) = step(state, Event::Resolved(Decision::Abort));
         effects.extend(more);
     }
-    let tables: Vec<_> = plan.tables().collect();
-    // Two batches with work left never share a table, and one without work left unlocks it at once. If a log breaks
-    // this rule, take over as much as possible.
-    let hold = match held {
-        Some(held) => held,
-        None => {
-            let mut hold = Hold::none(&coordinator.locks);
-            for table in tables {
-                match coordinator.locks.exclusive([table], Duration::ZERO).await {
-                    Ok(one) => hold.join(one),
-                    Err(_) => {
-                        tracing::error!(batch = %record.id, "recovered batch could not lock one of its tables: another unfinished batch has it. Run `nsgate batches list`")
-                    }
-                }
-            }
-            hold
-        }
-    };
+    // A request that began before this gateway had the log may still be under way. Later ones wait for the batch.
+    let hold = held.unwrap_or_else(|| coordinator.locks.exclusive_in_turn(plan.tables()));
     tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "recovering an unfinished batch");
     let mut run = BatchRun::recovered(
         Arc::clone(coordinator),

@@ -3,7 +3,6 @@
 //! lands late stays hidden.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -28,11 +27,7 @@ pub(super) struct StrandedBatch {
 
 impl StrandedBatch {
     /// Locks the tables and hides the entries at once, and continues in a task of its own.
-    pub(super) async fn begin(
-        coordinator: Arc<Coordinator>,
-        record: Record,
-        outcome: Arc<Outcome>,
-    ) {
+    pub(super) fn begin(coordinator: Arc<Coordinator>, record: Record, outcome: Arc<Outcome>) {
         let entries = unsettled(&record);
         let gone = record.intent.entries.iter();
         let mut backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
@@ -41,14 +36,7 @@ impl StrandedBatch {
         tracing::error!(batch = %record.id, backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
         let table = |entry: &usize| record.intent.entries[*entry].line().table;
         let tables: Vec<_> = entries.iter().map(table).collect();
-        let hold = coordinator
-            .locks
-            .exclusive(tables.clone(), Duration::ZERO)
-            .await;
-        let hold = hold.unwrap_or_else(|_| {
-            tracing::error!(batch = %record.id, "batch without its backend could not lock its tables: another unfinished batch has one. Run `nsgate batches list`");
-            Hold::none(&coordinator.locks)
-        });
+        let hold = coordinator.locks.exclusive_in_turn(tables.clone());
         let commit_flag = CommitFlag::default();
         for entry in entries {
             hide(&coordinator, &record, entry, &commit_flag);
@@ -85,12 +73,12 @@ impl StrandedBatch {
                     show(&self.coordinator, &intent.entries, &self.commit_flag);
                 }
             }
-            plan = back(configured, &self.record) => self.go_on(plan).await,
+            plan = back(configured, &self.record) => self.go_on(plan),
         }
     }
 
     /// Continues the batch as if the process had started with the backends of `plan`.
-    async fn go_on(self, plan: Plan) {
+    fn go_on(self, plan: Plan) {
         let Self {
             coordinator,
             mut record,
@@ -108,7 +96,7 @@ impl StrandedBatch {
                 .catalog
                 .known_as(planned.backend.name(), planned.backend.catalog());
         }
-        take_over(&coordinator, plan, record, outcome, Some(hold)).await;
+        take_over(&coordinator, plan, record, outcome, Some(hold));
         // From now on the batch itself hides its entries.
         show(&coordinator, &entries, &commit_flag);
     }

@@ -15,27 +15,9 @@ use crate::protocol::identifier::Identifier;
 /// an earlier one had undone.
 #[tokio::test]
 async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = DiskLog::open(&folder.path().join("log"), |error| panic!("{error}"));
-    let log: Arc<dyn Log> = Arc::new(log.unwrap());
     let (seconds, nanos) = Timestamp::now(NoContext).to_unix();
     let in_an_hour = Uuid::new_v7(Timestamp::from_unix(NoContext, seconds + 3600, nanos));
-    let intent = Intent {
-        entries: Vec::new(),
-        idempotency: None,
-        fingerprint: "f".into(),
-    };
-    log.intend(in_an_hour, Arc::new(intent)).await.unwrap();
-    let metrics = Metrics::new().batch().clone();
-    let outcomes = Outcomes::new(
-        Arc::clone(&log),
-        now_millis,
-        (Duration::from_secs(60), 1 << 20),
-    );
-    let (coordinator, outcomes) = (
-        Arc::new(Coordinator::new(log, BatchConfig::default(), metrics)),
-        Arc::new(outcomes),
-    );
+    let (coordinator, outcomes) = left(in_an_hour, Vec::new()).await;
     let finder = Identities::default();
     let finder = finder.finder(&[]);
     recover(&coordinator, &outcomes, &finder).await.unwrap();
@@ -45,9 +27,45 @@ async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back()
     assert!(open[0].since_millis <= now_millis());
 }
 
-/// The record of a batch that was to make version 2 of a table.
-fn record(id: u128, verdict: Verdict, settled: Option<Settled>, ended: Option<u64>) -> Record {
-    let entry = IntentEntry {
+/// It may be a read that does not know of the batch, at a gateway that takes the log over.
+#[tokio::test(start_paused = true)]
+async fn a_table_in_use_is_locked_by_the_batch_that_an_earlier_life_left_on_it() {
+    let (coordinator, outcomes) = left(Uuid::from_u128(7), vec![entry()]).await;
+    let table = entry().line().table;
+    let (locks, wait) = (&coordinator.locks, Duration::from_millis(10));
+    let read = locks.shared(table.clone(), wait).await.unwrap();
+    let finder = Identities::default();
+    let finder = finder.finder(&[]);
+    recover(&coordinator, &outcomes, &finder).await.unwrap();
+    assert!(locks.shared(table.clone(), wait).await.is_err());
+    drop(read);
+    assert!(locks.shared(table, wait).await.is_err());
+}
+
+/// Returns a coordinator whose log has an undecided batch.
+async fn left(id: BatchId, entries: Vec<IntentEntry>) -> (Arc<Coordinator>, Arc<Outcomes>) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = DiskLog::open(&folder.path().join("log"), |error| panic!("{error}"));
+    let log: Arc<dyn Log> = Arc::new(log.unwrap());
+    let intent = Intent {
+        entries,
+        idempotency: None,
+        fingerprint: "f".into(),
+    };
+    log.intend(id, Arc::new(intent)).await.unwrap();
+    let metrics = Metrics::new().batch().clone();
+    let outcomes = Outcomes::new(
+        Arc::clone(&log),
+        now_millis,
+        (Duration::from_secs(60), 1 << 20),
+    );
+    let coordinator = Coordinator::new(log, BatchConfig::default(), metrics);
+    (Arc::new(coordinator), Arc::new(outcomes))
+}
+
+/// The entry of a batch that was to make version 2 of a table.
+fn entry() -> IntentEntry {
+    IntentEntry {
         backend: "lake".into(),
         table: Identifier::from_names(["t"]).unwrap(),
         branch: None,
@@ -58,11 +76,15 @@ fn record(id: u128, verdict: Verdict, settled: Option<Settled>, ended: Option<u6
         },
         contested: false,
         catalog: Default::default(),
-    };
+    }
+}
+
+/// The record of a batch that was to make version 2 of a table.
+fn record(id: u128, verdict: Verdict, settled: Option<Settled>, ended: Option<u64>) -> Record {
     Record {
         id: Uuid::from_u128(id),
         intent: Intent {
-            entries: vec![entry],
+            entries: vec![entry()],
             idempotency: None,
             fingerprint: "f".into(),
         },
