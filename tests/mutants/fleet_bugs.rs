@@ -39,6 +39,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         ],
     },
     Bug {
+        name: "a claim does not follow its tables to the tickets of later claims",
+        file: "src/batch/log/postgres/claims.rs",
+        right: "            self.tickets.extend(&claim.tickets);",
+        wrong: "            let _ = &claim.tickets;",
+        checkers: &[&["--lib", "postgres::claims"]],
+    },
+    Bug {
         name: "a guarded table is served by any gateway",
         file: "src/batch/fleet/guarded.rs",
         right: "        (!is_guarded).then_some(place)",

@@ -19,6 +19,23 @@ pub(super) struct Claimed {
     pub(super) done: Done,
 }
 
+impl Claimed {
+    /// Waits for later claims of the same tables, too: a guard has only its last ticket, so the others acknowledge it with
+    /// that.
+    pub(super) fn follow(&mut self, later: &[Self]) {
+        for claim in later
+            .iter()
+            .filter(|claim| claim.shares(|key| self.keys.contains(key)))
+        {
+            self.tickets.extend(&claim.tickets);
+        }
+    }
+
+    fn shares(&self, is_known: impl Fn(&String) -> bool) -> bool {
+        self.keys.iter().any(is_known)
+    }
+}
+
 /// The claims of one statement, as its parameters.
 #[derive(Default)]
 pub(super) struct ClaimGroup {
@@ -83,9 +100,13 @@ impl ClaimGroup {
         claimed.collect()
     }
 
-    /// Answers all claims that they were not made.
-    pub(super) fn fail(self, error: impl Fn() -> LogError) {
-        for (_, done) in self.claims {
+    /// Answers all claims that they were not made, and earlier ones of the same tables: their guards may have new tickets
+    /// now, which are not known.
+    pub(super) fn fail(self, earlier: &mut Vec<Claimed>, error: impl Fn() -> LogError) {
+        let is_known = |key: &String| self.tables.contains_key(key);
+        let earlier = earlier.extract_if(.., |claim| claim.shares(is_known));
+        let earlier = earlier.map(|claim| claim.done);
+        for done in earlier.chain(self.claims.into_iter().map(|(_, done)| done)) {
             // Nobody may wait any more.
             let _ = done.send(Err(error()));
         }
@@ -127,17 +148,38 @@ mod tests {
         assert_eq!(tickets, [vec![11, 12], vec![11], vec![12], vec![12]]);
     }
 
+    /// Another gateway that looks at its tickets before the second claim, and at the guards after it, acknowledges the
+    /// first ticket without the table that has moved to the second.
     #[test]
-    fn a_failed_group_answers_every_claim() {
-        let mut group = ClaimGroup::default();
+    fn a_claim_follows_its_tables_to_later_tickets() {
+        let mut first = group(&[&["a", "b"], &["c"]]).claimed(2);
+        let second = group(&[&["b", "x"], &["y"]]).claimed(4);
+        first.iter_mut().for_each(|claim| claim.follow(&second));
+        let tickets = first
+            .iter()
+            .map(|it| Vec::from_iter(it.tickets.iter().copied()));
+        assert_eq!(tickets.collect::<Vec<_>>(), [vec![1, 3], vec![2]]);
+    }
+
+    #[test]
+    fn a_failed_group_answers_every_claim_and_earlier_ones_of_its_tables() {
+        let (mut group, mut before) = (ClaimGroup::default(), ClaimGroup::default());
+        let [mut shares, mut waits] = [["b"], ["c"]].map(|keys| {
+            let (done, waiting) = oneshot::channel();
+            before.add(guards(&keys), done);
+            waiting
+        });
+        let mut before = before.claimed(2);
         let waiting = [["a"], ["b"]].map(|keys| {
             let (done, waiting) = oneshot::channel();
             group.add(guards(&keys), done);
             waiting
         });
-        group.fail(|| LogError::Write("x".into()));
+        group.fail(&mut before, || LogError::Write("x".into()));
         for mut waiting in waiting {
             assert!(waiting.try_recv().unwrap().is_err());
         }
+        assert!(shares.try_recv().unwrap().is_err());
+        assert_eq!((before.len(), waits.try_recv().is_err()), (1, true));
     }
 }

@@ -246,13 +246,17 @@ impl GuardKeeper<'_> {
         match rows {
             Ok(rows) => {
                 match rows.first().and_then(|row| row.get(0)) {
-                    Some(last) => claims.extend(group.claimed(last)),
-                    None => group.fail(|| fence.to_error()),
+                    Some(last) => {
+                        let claimed = group.claimed(last);
+                        claims.iter_mut().for_each(|claim| claim.follow(&claimed));
+                        claims.extend(claimed);
+                    }
+                    None => group.fail(claims, || fence.to_error()),
                 }
                 Ok(())
             }
             Err(trouble) => {
-                group.fail(|| fence.away(&trouble.words));
+                group.fail(claims, || fence.away(&trouble.words));
                 Err(trouble)
             }
         }
