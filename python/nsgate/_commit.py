@@ -88,6 +88,9 @@ class PendingCommit:
                 if known:
                     self.transaction_id = known
                     problem = f"transaction {known} is not decided yet"
+                elif answer.get("undecided"):
+                    # The gateway has passed the request on, and lost the answer.
+                    problem = str(answer.get("error"))
                 elif status < 300:
                     problem = f"status {status}, and not in the contract's form: is this the gateway?"
                 elif not was_uncertain or is_about_the_commit(status, answer):

@@ -6,6 +6,7 @@ import functools
 import http.client
 import io
 import json
+import os
 import random
 import socket
 import time
@@ -15,6 +16,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 # The most bytes of an answer.
 LARGEST = 64 << 20
+# The contract's codes are smaller than the least status of HTTP, which proxies give as theirs.
+FIRST_STATUS = 100
 Token = Union[None, str, Callable[[], str]]
 
 
@@ -87,7 +90,12 @@ class Http:
         }
         proxy = _proxy(self.uri)
         manager = urllib3.PoolManager if proxy is None else functools.partial(urllib3.ProxyManager, proxy)
-        self._pool = manager(**options)
+        self._new_pool = functools.partial(manager, **options)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._pool = self._new_pool()
         self._pool.pool_classes_by_scheme = _pools()
 
     def headers(self) -> Dict[str, str]:
@@ -109,6 +117,9 @@ class Http:
         """Send JSON; return status, JSON and headers. Raises ``NoAnswer``."""
         all_headers = {**self.headers(), "Content-Type": "application/json", **(headers or {})}
         seconds = self.timeout if timeout is None else max(0.1, min(timeout, self.timeout))
+        if self._process != os.getpid():
+            # Connections that a fork has copied bring the answers of others.
+            self._begin()
         try:
             answer = self._pool.request(
                 "POST",
@@ -130,7 +141,7 @@ class Http:
             value = json.loads(data or b"{}")
         except ValueError:
             value = None
-        if isinstance(value, dict) and (answer.status < 400 or isinstance(value.get("code"), int)):
+        if isinstance(value, dict) and (answer.status < 400 or _is_error(value)):
             return answer.status, value, answer.headers
         # Not the gateway's own words: a proxy between, which may have passed the request on.
         if 400 <= answer.status < 500 and answer.status != 408:
@@ -141,6 +152,13 @@ class Http:
     def close(self) -> None:
         """Close the idle connections."""
         self._pool.clear()
+
+
+def _is_error(value: Dict[str, Any]) -> bool:
+    """Return whether JSON is an error in the contract's form. Proxies have codes, too."""
+    code = value.get("code")
+    in_form = isinstance(code, int) and 0 <= code < FIRST_STATUS
+    return in_form and all(isinstance(value.get(name), str) for name in ("error", "instance"))
 
 
 def _proxy(uri: str) -> Optional[str]:

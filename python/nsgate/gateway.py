@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import json
+import os
 import random
 import threading
 import time
@@ -86,8 +87,14 @@ class Gateway:
             "private_key": private_key,
             "timeout": timeout,
         }
+        self._process = os.getpid()
         self._client: Any = None
         self._connection: Any = None
+
+    def _check_process(self) -> None:
+        # After a fork, the copied clients share their connections with the parent's.
+        if self._process != os.getpid():
+            self._process, self._client, self._connection = os.getpid(), None, None
 
     def __repr__(self) -> str:
         return f"Gateway({self._http.uri!r})"
@@ -101,6 +108,7 @@ class Gateway:
     @property
     def namespace_client(self) -> Any:
         """A namespace client of pylance (``lance.namespace.RestNamespace``) for everything outside of transactions."""
+        self._check_process()
         if self._client is None:
             self._client = self._new_namespace_client()
         return self._client
@@ -108,6 +116,7 @@ class Gateway:
     @property
     def lancedb(self) -> Any:
         """A lancedb connection for everything outside of transactions."""
+        self._check_process()
         if self._connection is None:
             from lancedb.namespace import LanceNamespaceDBConnection
 

@@ -95,6 +95,7 @@ class Transaction:
         self._result: Optional[Committed] = None
         self._pending: Optional[PendingCommit] = None
         self._is_finished = False
+        self._process = os.getpid()
         self._is_committing = False
         self._clients: Dict[str, Held] = {}
         self._lancedb: Any = None
@@ -234,6 +235,8 @@ class Transaction:
             logging.getLogger("nsgate").exception("progress: the callback raised an exception at the step %r", step)
 
     def _check_open(self) -> None:
+        if self._process != os.getpid():
+            raise Finished("this transaction was begun in another process; begin one here with `gateway.transaction()`")
         if self._is_finished:
             raise Finished("this transaction is over; begin another one with `gateway.transaction()`")
 

@@ -116,6 +116,11 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault == "page after":
             self.answer(504, b"<html>gateway timeout</html>", "text/html")
+        elif fault == "code after":
+            self.answer(504, b'{"code": 504, "message": "upstream request timeout"}', "application/json")
+        elif fault == "undecided after":
+            said = {"error": "the owner died", "code": 17, "detail": "", "instance": self.path, "undecided": True}
+            self.answer(503, json.dumps(said).encode(), "application/json")
         else:
             self.answer(status, text, "application/json")
 

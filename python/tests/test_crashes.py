@@ -17,7 +17,18 @@ import nsgate
 # -- lost answers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("faults", [["before"], ["after"], ["page"], ["page after"], ["after", "before", "page after"]])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["before"],
+        ["after"],
+        ["page"],
+        ["page after"],
+        ["code after"],
+        ["undecided after"],
+        ["after", "before", "page after", "undecided after"],
+    ],
+)
 def test_a_lost_answer_is_asked_for_again(world, relay, gateway, tables, faults):
     relay.lose = list(faults)
     through = nsgate.connect(relay.address, token=world.token)
@@ -28,6 +39,32 @@ def test_a_lost_answer_is_asked_for_again(world, relay, gateway, tables, faults)
     assert len(relay.batches) == len(faults) + 1
     assert len(set(relay.batches)) == 1, "one key"
     assert tx.result.transaction_id
+
+
+def test_processes_that_were_forked_get_their_own_answers(gateway, tables):
+    gateway.versions(*tables)
+    tx = gateway.transaction()
+
+    def asks(count):
+        return all(len(gateway.versions(*tables[:count])) == count for _ in range(30))
+
+    def is_right(number):
+        with pytest.raises(nsgate.Finished):
+            tx.table(*tables[0])
+        return asks(number % 2 + 1)
+
+    children = []
+    for number in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if is_right(number) else 2
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert asks(2)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
 
 
 @pytest.mark.parametrize("faults, version", [("before", 1), ("after", 2)])

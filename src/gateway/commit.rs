@@ -120,12 +120,14 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     }
 }
 
-/// Returns a name that distinguishes callers: issuer and subject, or the `Authorization` header if the caller is not
-/// authenticated.
+/// Returns a name that distinguishes callers: issuer and subject. Without a subject, a key is enough, which only its
+/// client knows: a token that was renewed between two tries would make the second one another batch. Without a key it is
+/// the `Authorization` header.
 fn name(head: &Parts) -> String {
     let known = RequestContext::of(&head.extensions).principal.as_ref();
     match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
         Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
+        None if head.headers.contains_key(IDEMPOTENCY_KEY) => String::new(),
         None => {
             let shown = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
             String::from_utf8_lossy(shown.unwrap_or_default()).into_owned()

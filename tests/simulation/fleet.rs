@@ -175,8 +175,10 @@ impl Front {
             let running = self.running(gateway).filter(|it| it.is_open);
             let fleet = running.and_then(|it| it.batches.fleet().cloned());
             fleet.is_some_and(|fleet| {
-                let lease = fleet.counts().lease.unwrap_or_default();
-                fleet.role() != Role::Outside && !lease.is_zero()
+                let left = fleet.counts().lease.unwrap_or_default();
+                // A heartbeat whose answer was late costs the lease once.
+                let is_renewed = left > self.world.plan().lease / 2;
+                fleet.role() != Role::Outside && is_renewed
             })
         };
         let until = Instant::now() + FINDS_BACK;

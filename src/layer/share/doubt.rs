@@ -4,6 +4,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 use crate::error::origin::ErrorOrigin;
 use crate::error::retry_after::RetryAfter;
 use crate::protocol::operation::{Access, Lock, Operation};
@@ -58,15 +59,21 @@ impl Doubt {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
         let learn =
             |key| format!("send it again with `Idempotency-Key: {key}` to learn how it ended");
+        let undecided = ErrorFacts {
+            undecided: true,
+            ..ErrorFacts::default()
+        };
         match (self.is_sent, key) {
             (true, Some(key)) => Error::unavailable(format!(
                 "{words}. The batch may have been carried out: {}",
                 learn(key)
-            )),
+            ))
+            .with_facts(undecided),
             // Without `Retry-After`: it is not safe to repeat it at once.
             (true, None) => Error::unavailable(format!(
                 "{words}. The change may have been carried out: look before you repeat it"
-            )),
+            ))
+            .with_facts(undecided),
             (false, Some(key)) if self.is_repeat => Error::unavailable(format!(
                 "{words}. If this batch was sent before, it may have been carried out: {}",
                 learn(key)
@@ -172,6 +179,7 @@ mod tests {
                 "which answered {number}. The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
             );
             assert!(refusal.message().contains(&words), "{refusal}");
+            assert!(refusal.facts().unwrap().undecided, "{refusal}");
         }
         for number in decided {
             assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");

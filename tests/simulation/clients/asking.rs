@@ -37,6 +37,11 @@ impl Client {
         }
         let to = inner.tick();
         let said = said.unwrap_or_default();
+        // A batch that was refused is taken out of the log again, and then no gateway knows it.
+        let mut records = inner.ledger.records().iter();
+        if said.is_empty() && records.all(|record| record.id != id) {
+            return;
+        }
         let name = inner.ledger.name(id);
         self.world
             .trace(inner, || format!("client: {name} is {status} {said}"));
