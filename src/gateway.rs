@@ -45,6 +45,7 @@ pub(crate) use request_body::unread;
 
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::protocol::query::Query;
 use crate::route;
 
 /// The routes and backends for requests. Immutable: a request keeps the snapshot that it began with.
@@ -162,8 +163,11 @@ impl Shared {
         id: &Identifier,
         request: &Request<Body>,
     ) -> bool {
+        // Catalogs spell the names of all tables in one way only.
+        let is_respelled = || !Query::new(request.uri().query()).is_default_delimiter();
         let partly = || request.extensions().get::<Rights>().is_some();
-        listing::concerns(&self.world.routes, operation, id, partly)
+        (operation == Operation::ListAllTables && is_respelled())
+            || listing::concerns(&self.world.routes, operation, id, partly)
     }
 
     /// Answers all operations that are not just forwarded.

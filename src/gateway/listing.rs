@@ -28,7 +28,7 @@ use crate::error::code::Code;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
-use crate::protocol::query::Query;
+use crate::protocol::query::{DEFAULT_DELIMITER, Query};
 use crate::request::origin::Origin;
 use crate::route::{Mount, Table};
 use answers::{json, lacks_namespace, pass};
@@ -280,7 +280,8 @@ async fn all_tables<C: Catalogs + ?Sized>(
         }
     }
     let mut query = cut.filters.clone();
-    query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
+    // Catalogs may ignore another delimiter, and with one that names contain, an answer would be ambiguous.
+    query.push(("delimiter", DEFAULT_DELIMITER.to_owned()));
     let ask = Arc::new(request.ask(Identifier::root(), query, None));
     let segments = mounts.values().map(|mounts| Segment {
         key: mounts[0].namespace.to_string(),

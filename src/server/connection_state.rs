@@ -127,9 +127,12 @@ impl ConnectionState {
         self.note_activity();
     }
 
-    /// Notes that bytes went to the client.
+    /// Notes that bytes went to the client: of an answer, or the rest of one that the client was slow to take. The pings
+    /// of an idle HTTP/2 connection do not count, or it would never be closed.
     pub(in crate::server) fn on_write(&self) {
-        self.note_activity();
+        if self.serving.load(Ordering::Relaxed) > 0 || self.blocked.load(Ordering::Relaxed) {
+            self.note_activity();
+        }
     }
 
     /// Notes whether there are bytes that the client does not take.

@@ -5,11 +5,13 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
+use tokio::time::{Sleep, sleep};
 use tower::Service;
 
 use crate::backend::Peer;
@@ -17,6 +19,10 @@ use crate::body::{Body, KeepAliveBody};
 use crate::request::context::RequestContext;
 use crate::server::connection::rest::Leftover;
 use crate::server::connection_state::{ConnectionState, Serving};
+
+/// The time that the rest of a small body may take once the answer is there. Until then the request keeps its place among
+/// those that are served, and its client may not even have shown a token.
+const REST: Duration = Duration::from_secs(5);
 
 /// The stack as one connection sees it. Requests enter one after the other, so it is not cloned for each of them.
 pub(in crate::server) struct ConnectionService<S> {
@@ -34,8 +40,9 @@ pin_project! {
         http1: bool,
         // The unread rest of the request's body.
         rest: Option<Leftover>,
-        // The response, while that rest is read.
+        // The response, while that rest is read, and how long that may take.
         answer: Option<Box<Response<Body>>>,
+        patience: Option<Pin<Box<Sleep>>>,
     }
 }
 
@@ -89,6 +96,7 @@ where
             http1,
             rest,
             answer: None,
+            patience: None,
         }
     }
 }
@@ -135,8 +143,12 @@ where
             None => true,
             Some(Poll::Ready(is_read)) => is_read,
             Some(Poll::Pending) => {
-                *this.answer = Some(Box::new(response));
-                return Poll::Pending;
+                let patience = this.patience.get_or_insert_with(|| Box::pin(sleep(REST)));
+                if patience.as_mut().poll(cx).is_pending() {
+                    *this.answer = Some(Box::new(response));
+                    return Poll::Pending;
+                }
+                false
             }
         };
         let serving = this.serving.take();

@@ -139,6 +139,7 @@ impl Form {
             expected: version.filter(|_| refusal.status == StatusCode::CONFLICT),
             found: refusal.found,
             locked_by: locked.and_then(|locked| Some(locked.by?.to_string())),
+            undecided: false,
         })
     }
 

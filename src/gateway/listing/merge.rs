@@ -1,6 +1,7 @@
 //! The content of a merged listing: pure decisions over names that catalogs have listed.
 
 use crate::protocol::identifier::{Identifier, IdentifierError};
+use crate::protocol::query::DEFAULT_DELIMITER;
 use crate::route::{Mount, Table};
 
 /// Returns the tables of `listed`, right below `level`, without those that a mount below shadows.
@@ -16,7 +17,7 @@ pub(super) fn tables(routes: &Table, level: &Identifier, mut listed: Vec<String>
 }
 
 /// Returns a backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its identifiers,
-/// joined by `delimiter` as in the answer.
+/// joined by the default delimiter. They are spelled with `delimiter`.
 ///
 /// Omits a table that is hidden, that must not be shown (in the client's spelling), that no mount serves, or that a
 /// mount of another backend shadows. Fails if a table cannot be spelled with this delimiter: without it the listing
@@ -31,7 +32,7 @@ pub(super) fn all_tables(
 ) -> Result<Vec<String>, IdentifierError> {
     let mut spelled = Vec::new();
     for text in listed {
-        let there = Identifier::parse(text, delimiter)?;
+        let there = Identifier::parse(text, DEFAULT_DELIMITER)?;
         if is_hidden(&there) {
             continue;
         }

@@ -220,13 +220,13 @@ async fn all_tables_come_from_each_backend_once() {
     let all = Operation::ListAllTables;
     let script = Script {
         lines: vec![
-            (0, all, None, 200, json!({"tables": ["p.t", "p.hr", "q.t"]})),
+            (0, all, None, 200, json!({"tables": ["p$t", "p$hr", "q$t"]})),
             (
                 1,
                 all,
                 None,
                 200,
-                json!({"tables": ["u", "x.v"], "page_token": null}),
+                json!({"tables": ["u", "x$v"], "page_token": null}),
             ),
         ],
         ..Script::default()
@@ -239,7 +239,7 @@ async fn all_tables_come_from_each_backend_once() {
     let asked = script.asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
     for ask in asked.iter() {
-        let expected = [("include_declared", "false"), ("delimiter", ".")];
+        let expected = [("include_declared", "false"), ("delimiter", "$")];
         assert!(ask.identifier.is_root());
         assert!(ask.query.iter().map(|(k, v)| (*k, v.as_str())).eq(expected));
     }

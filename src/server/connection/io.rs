@@ -105,10 +105,10 @@ impl<T> Io<T> {
     }
 
     fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.pulse.blocks(polled.is_pending());
         if polled.is_ready() {
             self.pulse.on_write();
         }
+        self.pulse.blocks(polled.is_pending());
         polled
     }
 }

@@ -149,12 +149,14 @@ impl Outgoing {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let count = self.pieces.slices(&mut slices);
             let written = Pin::new(&mut *stream).poll_write_vectored(cx, &slices[..count]);
+            if written.is_ready() {
+                state.on_write();
+            }
             state.blocks(written.is_pending());
             match ready!(written) {
                 Ok(0) | Err(_) => return Poll::Ready(None),
                 Ok(written) => self.pieces.advance(written),
             }
-            state.on_write();
         }
     }
 

@@ -63,7 +63,7 @@ fn all_tables_are_spelled_as_clients_must() {
         list(1, &["prod$t", "prod$hr$t", "other$t"], "$").unwrap(),
         ["copy$t", "prod$t", "copy$hr$t"]
     );
-    assert_eq!(list(2, &["people.t", "t"], ".").unwrap(), ["prod.hr.t"]);
+    assert_eq!(list(2, &["people$t", "t"], ".").unwrap(), ["prod.hr.t"]);
     assert_eq!(
         list(3, &["a", "x$y"], "$").unwrap(),
         ["research$lab$a", "research$lab$x$y"]
