@@ -195,6 +195,27 @@ async fn what_may_not_be_read_is_not_named_in_an_error_either() {
     assert_eq!(listed, ["lab.deep.er.t", "lab.t9"]);
 }
 
+/// Joined by `rr`, a table of `[prod, hr]` reads as one of `[prod, h]`.
+#[tokio::test]
+async fn a_delimiter_that_names_contain_shows_no_more_than_another() {
+    let world = world().await;
+    let prod = world.client_with(&json!({"scope": "prod"}));
+    let listed = prod.get("/v1/table").await.ok();
+    assert!(
+        listed.body.windows(3).any(|part| part == b"t00"),
+        "{listed:?}"
+    );
+    for target in [
+        "/v1/table",
+        "/v1/table?delimiter=rr",
+        "/v1/table?delimiter=rr&limit=100",
+    ] {
+        let reply = prod.get(target).await;
+        let words = String::from_utf8_lossy(&reply.body);
+        assert!(!words.contains("secret"), "{target}: {words}");
+    }
+}
+
 #[tokio::test]
 async fn a_level_on_the_way_is_there_and_tells_nothing() {
     let world = world().await;

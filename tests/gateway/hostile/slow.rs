@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::catalog::faults::PATIENCE;
+use crate::client;
 use crate::harness::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
@@ -44,6 +45,17 @@ async fn dribble(world: &World, start: &str, rest: &[u8]) -> String {
         _ = write => {}
     }
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Its place among the requests that are served would be taken meanwhile, by somebody who has shown no token.
+#[tokio::test]
+async fn a_refusal_does_not_wait_for_a_body_that_never_comes() {
+    let world = start("limits: {}").await;
+    let head = "POST /v1/nothing HTTP/1.1\r\nhost: g\r\ncontent-length: 1\r\n\r\n";
+    let refused = client::raw(world.address(), head.as_bytes()).await;
+    let refused = refused.to_ascii_lowercase();
+    assert!(refused.starts_with("http/1.1 404 "), "{refused}");
+    assert!(refused.contains("connection: close"), "{refused}");
 }
 
 #[tokio::test]
