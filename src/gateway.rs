@@ -41,7 +41,7 @@ use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
 use crate::request::context::RequestContext;
-pub(crate) use request_body::unread;
+pub(crate) use request_body::read as read_body;
 
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;

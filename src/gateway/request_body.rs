@@ -195,7 +195,7 @@ fn at_hand(body: &mut Body, limit: usize) -> Option<Bytes> {
 
 /// Reads a body whole. 413, code 13, if it is longer than `limit`; 408, code 13, if it takes longer than the longest
 /// body may take.
-pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
+pub(crate) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
     if let Some(body) = at_hand(&mut body, limit) {
         return Ok(body);
     }
@@ -222,7 +222,7 @@ pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
 }
 
 /// Returns the error for a body that could not be read: 413, code 13, if it is longer than `limit`.
-pub(crate) fn unread(error: CollectError, limit: usize) -> Error {
+fn unread(error: CollectError, limit: usize) -> Error {
     match error {
         CollectError::TooLarge => Error::new(
             Code::InvalidInput,

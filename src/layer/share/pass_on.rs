@@ -19,7 +19,7 @@ use crate::batch::fleet::{Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::origin::ErrorOrigin;
-use crate::gateway::unread;
+use crate::gateway::read_body;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 
@@ -182,8 +182,7 @@ async fn keep(
         // At most `SHORT`.
         longest.unwrap_or_default() as usize
     };
-    let body = take(request.body_mut()).collect_up_to(limit).await;
-    let body = body.map_err(|error| unread(error, limit))?;
+    let body = read_body(take(request.body_mut()), limit).await?;
     if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {
         // With a key, the batch is found again at the next owner.
         let key = format!("nsgate-{}", uuid::Uuid::new_v4());
