@@ -124,8 +124,12 @@ impl State {
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.evidence) {
-                // No writer may build on a version that a removal of ours may still hit.
-                (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
+                // No writer may build on a version that a removal of ours may still hit. Nor is a version shown because a
+                // person wanted it deleted: it may be the batch's, made otherwise than it was staged.
+                (Match::Unlike, evidence)
+                    if self.leaving[entry] == LateRemoval::Yes
+                        || evidence == DeleteEvidence::OperatorOverride =>
+                {
                     Settled::Hazard(Hazard::Unproven)
                 }
                 (Match::Unlike, _) => Settled::Theirs,

@@ -56,6 +56,10 @@ impl ReadEpochs {
     }
 
     pub(super) fn invalidate_reads(&self, line: &TableBranch) {
+        if line.branch.is_some() {
+            // A describe of the table is known by its name only.
+            self.invalidate_reads(&TableBranch::new(line.table.clone(), None));
+        }
         let counter = &self.0.counters[self.counter(line)];
         let number = self.0.times.fetch_add(1, Ordering::AcqRel) + 1;
         counter.last.fetch_max(number, Ordering::AcqRel);

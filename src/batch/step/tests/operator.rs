@@ -33,6 +33,9 @@ fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
     let decision = Event::Resolved(Decision::Abort);
     let (state, effects) = step(hazardous(), decision);
     assert_eq!(effects, [find(1)]);
+    let unlike = Event::Found(1, present(Match::Unlike, true));
+    let (_, effects) = step(state.clone(), unlike);
+    assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::Unproven))]);
     let incomparable = |latest| Event::Found(1, present(Match::Incomparable, latest));
     let (_, effects) = step(state.clone(), incomparable(false));
     assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::BuiltOn))]);

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{ANSWER_BYTES, Question, nothing_visible, unreadable, whole};
 use crate::backend::Backend;
-use crate::batch::visibility::Epoch;
+use crate::batch::visibility::{Epoch, Hidden, Visibility};
 use crate::batch::{Batches, TableBranch, TableKey, busy};
 use crate::body::Body;
 use crate::error::Error;
@@ -89,8 +89,9 @@ impl Batches {
             body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
         let line = TableBranch::new(table, None);
         let visibility = &self.coordinator.visibility;
+        // The request, which may have named a branch, is gone.
         let shows = |version| {
-            !visibility.hidden(&line).contains(version)
+            !visibility.hides_on_a_branch(&line.table, version)
                 && !visibility.has_shown(since, || line.clone())
         };
         if head.headers.contains_key(CONTENT_ENCODING) || !version_in(&body).is_none_or(shows) {
@@ -99,6 +100,18 @@ impl Batches {
             ));
         }
         Ok(whole(head, body))
+    }
+}
+
+impl Visibility {
+    /// True if a version of this number is hidden on any branch of the table.
+    fn hides_on_a_branch(&self, table: &TableKey, version: u64) -> bool {
+        let slots = self.tables.get(table);
+        let mut slots = slots.iter().flat_map(|slots| slots.iter());
+        slots.any(|slot| {
+            let hidden = slot.hides(slot.line(table).branch.as_deref());
+            Hidden(hidden.into_iter().collect()).contains(version)
+        })
     }
 }
 

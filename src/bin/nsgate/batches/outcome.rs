@@ -36,7 +36,9 @@ fn now(entry: &OpenEntry, state: BatchState, decision: Decision) -> &'static str
     let waited = entry.hazard.is_some();
     match (decision, state) {
         (Decision::Commit, BatchState::Hazard) if waited => "is kept, and readers see it",
-        (Decision::Abort, BatchState::Hazard) if waited => "is deleted",
+        (Decision::Abort, BatchState::Hazard) if waited => {
+            "is deleted; if it is not as the batch staged it, or another one stands on it, it stays hidden and its table locked: see `nsgate batches list`"
+        }
         (_, BatchState::Hazard) | (Decision::Abort, _) => "is rolled back",
         (Decision::Commit, BatchState::Committed) => {
             "is done as far as the catalog did it; what could not be removed is kept, and readers see it"
