@@ -287,10 +287,12 @@ class Gateway:
     # -- upkeep -------------------------------------------------------------------------------------------------
 
     def leftovers(self, *namespace: str, older_than: timedelta = timedelta(days=1)) -> List[Tuple[str, ...]]:
-        """Return tables that a transaction began to write and whose client then died. Drop them with ``drop_table``.
+        """Return tables that a transaction began to write and whose client then died.
 
         Looks at the catalogs' own listings of ``namespace``, which must be
-        reached without a gateway: a gateway leaves these names out.
+        reached without a gateway: a gateway leaves these names out. Drop them
+        with ``drop_table`` through a gateway, which refuses that while a commit
+        is at work on one.
         """
         from lance_namespace import ListTablesRequest
 
