@@ -297,6 +297,9 @@ class Transaction:
 
     def rollback(self) -> None:
         """Give all changes up. Nobody ever sees them."""
+        if self._process != os.getpid():
+            # What the parent has staged is the parent's.
+            return
         with self._lock:
             if self._is_finished:
                 return

@@ -44,6 +44,7 @@ def test_a_lost_answer_is_asked_for_again(world, relay, gateway, tables, faults)
 def test_processes_that_were_forked_get_their_own_answers(gateway, tables):
     gateway.versions(*tables)
     tx = gateway.transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
 
     def asks(count):
         return all(len(gateway.versions(*tables[:count])) == count for _ in range(30))
@@ -51,6 +52,8 @@ def test_processes_that_were_forked_get_their_own_answers(gateway, tables):
     def is_right(number):
         with pytest.raises(nsgate.Finished):
             tx.table(*tables[0])
+        with pytest.raises(ZeroDivisionError), tx:
+            raise ZeroDivisionError
         return asks(number % 2 + 1)
 
     children = []
@@ -65,6 +68,8 @@ def test_processes_that_were_forked_get_their_own_answers(gateway, tables):
         children.append(child)
     assert asks(2)
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    tx.commit()
+    assert gateway.versions(*tables) == [2, 1], "its children have not rolled it back"
 
 
 @pytest.mark.parametrize("faults, version", [("before", 1), ("after", 2)])

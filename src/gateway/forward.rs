@@ -25,7 +25,6 @@ use crate::gateway::response_body::{BodyChange, RewrittenBody};
 use crate::gateway::{bulkhead, catalog_scope};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Lock, Operation};
-use crate::protocol::query::Query;
 use crate::request::context::RequestContext;
 use crate::route::Mount;
 
@@ -364,16 +363,11 @@ async fn list_tables(
     there: &Identifier,
     request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    if operation_of(&request)? == Operation::ListTables {
-        return batches
-            .list_tables(backend, Level::Below(there.clone()), request)
-            .await;
-    }
-    let query = request.uri().query().map(str::to_owned);
-    let delimiter = Query::new(query.as_deref()).delimiter()?;
-    batches
-        .list_tables(backend, Level::All(delimiter.into_owned()), request)
-        .await
+    let level = match operation_of(&request)? {
+        Operation::ListTables => Level::Below(there.clone()),
+        _ => Level::All,
+    };
+    batches.list_tables(backend, level, request).await
 }
 
 /// Checks the request's body against its route and changes the identifiers in it to the catalog's spelling. `id` is the

@@ -66,7 +66,16 @@ pub fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
 /// Starts a batch of a pair, and waits until `west` has its version; its create in `east` waits at the gate.
 pub async fn prepared(world: &World, version: u64) -> (Gate, JoinHandle<Reply>) {
     let gate = world.catalog("east").hold("create_table_version");
-    let batch = prepare(world, version, &gate).await;
+    let batch = prepare(world, pair(world, version), &gate).await;
+    (gate, batch)
+}
+
+/// Does the same with version 2 of a branch in `west`.
+pub async fn prepared_on_branch(world: &World, branch: &str) -> (Gate, JoinHandle<Reply>) {
+    let gate = world.catalog("east").hold("create_table_version");
+    let mut batch = pair(world, 2);
+    batch["entries"][0]["branch"] = json!(branch);
+    let batch = prepare(world, batch, &gate).await;
     (gate, batch)
 }
 
@@ -79,12 +88,13 @@ pub async fn prepared_to_fail(
     let east = world.catalog("east");
     let gate = east.hold("create_table_version");
     east.fail("create_table_version", fault);
-    let batch = prepare(world, version, &gate).await;
+    let batch = prepare(world, pair(world, version), &gate).await;
     (gate, batch)
 }
 
-async fn prepare(world: &World, version: u64, gate: &Gate) -> JoinHandle<Reply> {
-    let batch = start(world.client(), pair(world, version));
+async fn prepare(world: &World, batch: Value, gate: &Gate) -> JoinHandle<Reply> {
+    let version = batch["entries"][0]["version"].as_u64().unwrap();
+    let batch = start(world.client(), batch);
     gate.reached(1).await;
     until("west is prepared", || {
         stored(world, "west").contains(&version)

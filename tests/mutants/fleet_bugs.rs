@@ -209,8 +209,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "whoever repeats a batch with its key is refused as if it had never been sent",
         file: "src/layer/share/doubt.rs",
-        right: "            (false, Some(key)) if self.is_repeat =>",
-        wrong: "            (false, Some(key)) if self.is_repeat && key.is_empty() =>",
+        right: "            Some(key) if self.is_repeat =>",
+        wrong: "            Some(key) if self.is_repeat && key.is_empty() =>",
         checkers: &[&["--lib", "share::doubt"], SIMULATED],
     },
     Bug {

@@ -59,22 +59,21 @@ impl Doubt {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
         let learn =
             |key| format!("send it again with `Idempotency-Key: {key}` to learn how it ended");
-        let undecided = ErrorFacts {
-            undecided: true,
-            ..ErrorFacts::default()
-        };
-        match (self.is_sent, key) {
-            (true, Some(key)) => Error::unavailable(format!(
-                "{words}. The batch may have been carried out: {}",
-                learn(key)
-            ))
-            .with_facts(undecided),
-            // Without `Retry-After`: it is not safe to repeat it at once.
-            (true, None) => Error::unavailable(format!(
-                "{words}. The change may have been carried out: look before you repeat it"
-            ))
-            .with_facts(undecided),
-            (false, Some(key)) if self.is_repeat => Error::unavailable(format!(
+        if self.is_sent {
+            // Without `Retry-After`: it is not safe to repeat a change at once.
+            let more = match key {
+                Some(key) => format!("The batch may have been carried out: {}", learn(key)),
+                None => {
+                    "The change may have been carried out: look before you repeat it".to_owned()
+                }
+            };
+            return Error::unavailable(format!("{words}. {more}")).with_facts(ErrorFacts {
+                undecided: true,
+                ..ErrorFacts::default()
+            });
+        }
+        match key {
+            Some(key) if self.is_repeat => Error::unavailable(format!(
                 "{words}. If this batch was sent before, it may have been carried out: {}",
                 learn(key)
             ))

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{BATCH, pair, prepared, prepared_to_fail, stage, start, stored, until, visible};
+use super::{BATCH, pair, prepared, prepared_on_branch, prepared_to_fail, stored, until, visible};
 use crate::catalog::faults::{BROKEN, Fault, Gate};
 use crate::client::Reply;
 use crate::harness::{Setup, World};
@@ -136,13 +136,7 @@ async fn a_describe_of_a_branch_that_began_before_the_batch_shows_nothing_of_it(
         client.post(&target, &json!({"branch": "dev"})).await
     });
     asked.reached(1).await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let mut on_branch = stage(&world, "west", 2);
-    on_branch["branch"] = json!("dev");
-    let batch = json!({"entries": [on_branch, stage(&world, "east", 2)]});
-    let batch = start(world.client(), batch);
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared_on_branch(&world, "dev").await;
     tells(&world, &json!(2));
     asked.open();
     refused(&described.await.unwrap());

@@ -4,8 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    BATCH, assert_both, numbers, pair, prepared, prepared_to_fail, stage, start, stored, until,
-    visible, world,
+    BATCH, assert_both, numbers, pair, prepared, prepared_on_branch, prepared_to_fail, stage,
+    start, stored, until, visible, world,
 };
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::full;
@@ -60,13 +60,7 @@ async fn a_prepared_version_is_in_no_answer_until_its_batch_is_decided() {
 #[tokio::test]
 async fn a_version_is_asked_for_only_where_its_branch_is_sure() {
     let world = world("").await;
-    let gate = world.catalog("east").hold("create_table_version");
-    let mut prepared = stage(&world, "west", 2);
-    prepared["branch"] = json!("dev");
-    let batch = json!({"entries": [prepared, stage(&world, "east", 2)]});
-    let batch = start(world.client(), batch);
-    gate.reached(1).await;
-    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let (gate, batch) = prepared_on_branch(&world, "dev").await;
     let client = world.client();
     let target = format!("{WEST}/version/describe");
     for body in [

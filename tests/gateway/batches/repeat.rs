@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{BATCH, assert_both, pair, stage, start, stored, told, until, world};
 use crate::catalog::faults::Fault;
+use crate::harness::Setup;
 
 const CREATE: &str = "create_table_version";
 
@@ -61,6 +62,19 @@ async fn a_finished_batch_is_answered_from_memory_also_after_a_restart() {
         .header("idempotency-key", "k1");
     stranger.post(BATCH, &pair(&world, 3)).await.ok();
     assert_both(&world, &[1, 2, 3], "two batches").await;
+}
+
+/// Such a client has a new token for each try.
+#[tokio::test]
+async fn a_client_without_a_subject_finds_its_batch_by_its_key_alone() {
+    let auth = "auth: { issuers: [{ issuer: https://issuer.test, audiences: [catalog], algorithms: [ES256], keys: { file: keys.json }, require_subject: false }] }";
+    let world = Setup::two().section(auth).start().await.seeded();
+    let with = |claims| world.client_with(&claims).header("idempotency-key", "k1");
+    let [before, after] = ["1", "2"].map(|token| with(json!({"sub": "", "jti": token})));
+    let body = pair(&world, 2);
+    let first = before.post(BATCH, &body).await.ok().json();
+    assert_eq!(after.post(BATCH, &body).await.ok().json(), first);
+    assert_both(&world, &[1, 2], "once").await;
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::batch::{Batches, busy};
 use crate::body::{Body, CollectError};
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
+use crate::protocol::query::DEFAULT_DELIMITER;
 use crate::protocol::rename::mentions_unfinished;
 
 /// The largest number of requests to a catalog for one listing, when names change while it lists them.
@@ -33,8 +34,8 @@ const LISTS: &[&str] = &["tables"];
 pub enum Level {
     /// The tables right below a namespace, by their last names.
     Below(Identifier),
-    /// All tables of the catalog, their names joined by this delimiter.
-    All(String),
+    /// All tables of the catalog, their names joined by the default delimiter.
+    All,
 }
 
 /// A page of a listing.
@@ -193,7 +194,7 @@ impl Level {
     pub(super) fn last<'n>(&self, name: &'n str) -> &'n str {
         match self {
             Self::Below(_) => name,
-            Self::All(delimiter) => name.rsplit(&**delimiter).next().unwrap_or(name),
+            Self::All => name.rsplit(DEFAULT_DELIMITER).next().unwrap_or(name),
         }
     }
 }

@@ -23,6 +23,7 @@ use super::{Effect, MissedChange, Names, NamesEpoch};
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::list_filter::{Judgement, View};
 use crate::protocol::identifier::Identifier;
+use crate::protocol::query::DEFAULT_DELIMITER;
 use crate::protocol::rename::is_unfinished;
 
 /// The most names that are kept out of one listing although readers may see them by now.
@@ -120,11 +121,12 @@ impl ListedNames {
                 let name = table.table.last().filter(|_| is_below);
                 name.map(str::to_owned)
             }
-            Level::All(delimiter) => {
+            Level::All => {
                 let names: Vec<&str> = table.table.names().collect();
-                let name = names.join(delimiter);
+                let name = names.join(DEFAULT_DELIMITER);
                 // The same text can be another table, if the delimiter is in a name.
-                let is_its_own = Identifier::parse(&name, delimiter).as_ref() == Ok(&table.table);
+                let parsed = Identifier::parse(&name, DEFAULT_DELIMITER);
+                let is_its_own = parsed.as_ref() == Ok(&table.table);
                 is_its_own.then_some(name)
             }
         }

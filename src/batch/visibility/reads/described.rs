@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{ANSWER_BYTES, Question, nothing_visible, unreadable, whole};
 use crate::backend::Backend;
-use crate::batch::visibility::{Epoch, Hidden, Visibility};
+use crate::batch::visibility::{Epoch, Visibility};
 use crate::batch::{Batches, TableBranch, TableKey, busy};
 use crate::body::Body;
 use crate::error::Error;
@@ -110,7 +110,7 @@ impl Visibility {
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
         slots.any(|slot| {
             let hidden = slot.hides(slot.line(table).branch.as_deref());
-            Hidden(hidden.into_iter().collect()).contains(version)
+            hidden.is_some_and(|hidden| hidden.contains(&version))
         })
     }
 }

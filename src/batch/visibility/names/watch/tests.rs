@@ -123,16 +123,16 @@ fn names_that_a_listing_cannot_have_do_not_end_it() {
         names.gone(&other, &flag);
         assert_eq!(shown(&mut listed), Ok([true, true]), "{other:?}");
     }
-    let mut all = ListedNames::of(&names, &"lake".into(), Level::All(".".to_owned()));
+    let mut all = ListedNames::of(&names, &"lake".into(), Level::All);
     let flag = CommitFlag::default();
-    // The listing has the second one as `a.b.c`, which is another table.
-    for hidden in [&["a", "b"][..], &["a.b", "c"]] {
+    // The listing has the second one as `a$b$c`, which is another table.
+    for hidden in [&["a", "b"][..], &["a$b", "c"]] {
         names.hide_made(key(hidden), &flag);
     }
     all.look().unwrap();
     let is_shown = |name: &[u8]| all.judge(name).unwrap().is_shown;
-    assert!(!is_shown(b"\"a.b\"") && is_shown(b"\"a.b.c\""));
-    assert!(!is_shown(b"\"a.__nsgate_new_1\"") && is_shown(b"\"__nsgate_new_1.a\""));
+    assert!(!is_shown(b"\"a$b\"") && is_shown(b"\"a$b$c\""));
+    assert!(!is_shown(b"\"a$__nsgate_new_1\"") && is_shown(b"\"__nsgate_new_1$a\""));
 }
 
 #[test]
