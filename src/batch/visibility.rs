@@ -26,7 +26,7 @@ mod claims;
 pub mod commit_flag;
 pub mod filter;
 mod filtered_body;
-mod gates;
+pub(in crate::batch) mod gates;
 mod hidden_range;
 pub mod json_splice;
 pub mod list_filter;

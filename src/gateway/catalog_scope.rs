@@ -53,20 +53,19 @@ pub(super) fn check(
 }
 
 /// Refuses to overwrite a namespace if the caller may not write everything below it. Creating a new namespace affects
-/// nothing below it. `overwrites`: true if the body requests it; some servers may also read the mode in the query.
-pub(super) fn check_overwriting(
-    id: &Identifier,
-    overwrites: bool,
-    request: &Request<Body>,
-) -> Result<(), Error> {
-    let Some(rights) = request.extensions().get::<Rights>() else {
-        return Ok(());
-    };
-    let mode = Query::new(request.uri().query()).get("mode");
-    if overwrites || !matches!(mode, Ok(None)) {
-        return rights.decide(Access::Write, id);
+/// nothing below it.
+pub(super) fn check_overwriting(id: &Identifier, request: &Request<Body>) -> Result<(), Error> {
+    match request.extensions().get::<Rights>() {
+        Some(rights) => rights.decide(Access::Write, id),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// True if a create of a namespace may overwrite an existing one: its body requests it (`by_body`), or its query has a
+/// mode, which some servers also read.
+pub(super) fn overwrites(by_body: bool, request: &Request<Body>) -> bool {
+    let mode = Query::new(request.uri().query()).get("mode");
+    by_body || !matches!(mode, Ok(None))
 }
 
 /// True if an operation outside the contract is treated as affecting everything in its catalog: as the rule says, or if

@@ -59,8 +59,10 @@ where
     catalog_scope::check(world, mount, operation, (id, there), request)?;
     outgoing::check(backend, operation, (id, there))?;
     let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
-    if operation == Operation::CreateNamespace {
-        catalog_scope::check_overwriting(id, said.overwrites, request)?;
+    let overwrites = operation == Operation::CreateNamespace
+        && catalog_scope::overwrites(said.overwrites, request);
+    if overwrites {
+        catalog_scope::check_overwriting(id, request)?;
     }
     let named = (there, elsewhere.is_some());
     outgoing::address(request, operation, named, backend.reading())?;
@@ -87,7 +89,10 @@ where
     };
     let since = owner.since(shared, operation)?;
     let epoch = (operation == Operation::DescribeTable).then(|| shared.batches.read_epoch());
-    let response = match owner.way(shared, operation, detailed) {
+    let way = owner.way(shared, operation, detailed);
+    // What is below the namespace goes away with it.
+    let way = way.or(overwrites.then_some(ForwardMode::Changing));
+    let response = match way {
         // Repeats `send` inline, to save a future.
         None => {
             let waiting = waiting(backend, request);

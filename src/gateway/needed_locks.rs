@@ -37,7 +37,8 @@ pub(super) fn asks_for_details(operation: Operation, request: &Request<Body>) ->
         })
 }
 
-/// Takes the locks that `operation`, a change, needs on `there`, the catalog's identifier.
+/// Takes the locks that `operation`, a change, needs on `there`, the catalog's identifier. A create of a namespace is a
+/// change if it overwrites one.
 pub(super) async fn for_change(
     batches: &Batches,
     backend: &Backend,
@@ -45,14 +46,14 @@ pub(super) async fn for_change(
     there: &Identifier,
 ) -> Result<Hold, Error> {
     match operation {
-        _ if operation.lock() == Lock::Namespace => batches.hold_namespace(backend, there).await,
-        _ if operation.is_about_name() => {
-            let held = batches.hold_for_name(key(backend, there)).await?;
-            if may_destroy(operation) {
-                batches.may_leave(backend, &key(backend, there)).await?;
-            }
-            Ok(held)
+        _ if operation.lock() == Lock::Namespace || operation == Operation::CreateNamespace => {
+            batches.hold_namespace(backend, there).await
         }
+        _ if may_destroy(operation) => {
+            let table = key(backend, there);
+            batches.hold_to_destroy(backend, &table).await
+        }
+        _ if operation.is_about_name() => batches.hold_for_name(key(backend, there)).await,
         _ => batches.hold_for_change(key(backend, there)).await,
     }
 }

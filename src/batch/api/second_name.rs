@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
 
 use super::operation_of;
 use super::table_lock::READ_WAIT;
@@ -14,9 +15,11 @@ use crate::batch::participant;
 use crate::batch::participant::{CallerContext, same_place};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
+use crate::batch::visibility::gates::renaming;
 use crate::batch::visibility::names::RenamedLocation;
-use crate::batch::{BatchCall, Batches, Caller, TableBranch, TableKey, busy};
+use crate::batch::{BatchCall, Batches, Caller, Hold, TableBranch, TableKey, busy};
 use crate::error::Error;
+use crate::protocol::operation::Access;
 
 /// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.
 const LOOKED_AT: usize = 64;
@@ -66,14 +69,39 @@ impl Batches {
         Ok(())
     }
 
+    /// Locks a table shared while its catalog may destroy its data. Waits while a batch on the table runs, and while a
+    /// committed one removes the name that the table had before. Fails with 503 while a batch gives the location a second
+    /// name that is not decided or may come back.
+    pub async fn hold_to_destroy(
+        &self,
+        backend: &Backend,
+        table: &TableKey,
+    ) -> Result<Hold, Error> {
+        let deadline = Instant::now() + self.coordinator.settings().lock_timeout;
+        loop {
+            let hold = self.hold_for_name(table.clone()).await?;
+            match self.name_before(|place| place.name == *table) {
+                None => {
+                    self.may_leave(backend, table).await?;
+                    return Ok(hold);
+                }
+                Some(_) if Instant::now() > deadline => return Err(renaming().into_error()),
+                Some(before) => {
+                    drop(hold);
+                    self.hold(before, Access::Write).await?;
+                }
+            }
+        }
+    }
+
     /// Refuses (503) to destroy a table, or to give it another name, while a batch gives its location a second name
     /// that is not decided or may come back. Must be called while the table is locked.
-    pub async fn may_leave(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
+    async fn may_leave(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
         let visibility = &self.coordinator.visibility;
         let left = visibility.may_leave(|place| place.origin.as_ref() == Some(table));
         left.map_err(Refusal::into_error)?;
         let is_near = |place: &RenamedLocation| place.is_in(backend.catalog());
-        if visibility.names.second_name(is_near).is_none() {
+        if visibility.names.second_name(is_near).is_none() && self.name_before(is_near).is_none() {
             return Ok(());
         }
         // The table may be another name of that location.
@@ -81,8 +109,22 @@ impl Batches {
         let Some(location) = found else {
             return Ok(());
         };
-        let left = visibility.may_leave(|place| same_place(&place.location, &location));
-        left.map_err(Refusal::into_error)
+        let is_there = |place: &RenamedLocation| same_place(&place.location, &location);
+        visibility
+            .may_leave(is_there)
+            .map_err(Refusal::into_error)?;
+        match self.name_before(is_there) {
+            Some(_) => Err(renaming().into_error()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first name of a matching place that a committed batch is removing; `None` if that is done.
+    fn name_before(&self, of: impl Fn(&RenamedLocation) -> bool) -> Option<TableKey> {
+        let coordinator = &self.coordinator;
+        let names = coordinator.visibility.names.first_names(of);
+        let mut names = names.into_iter();
+        names.find(|name| coordinator.locks.holder(name).is_some())
     }
 
     /// Does the same as [`may_name`](Self::may_name) for the names that a batch declares.

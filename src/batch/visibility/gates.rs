@@ -64,6 +64,11 @@ impl Forbidden {
     }
 }
 
+/// The refusal of a request that must wait until a batch has renamed the table.
+pub(in crate::batch) fn renaming() -> Refusal {
+    Refusal::unavailable("an unfinished batch is renaming the table; retry later")
+}
+
 impl Visibility {
     /// Checks that a create of this version may go to the catalog, as far as aborted batches are concerned. `came` is
     /// the time at which the create arrived: one from before a freed version was made again was not built on the new
@@ -173,9 +178,7 @@ impl Visibility {
         };
         Err(match self.may_rename(&name) {
             Err(forbidden) => forbidden.of_name(&name),
-            Ok(()) => {
-                Refusal::unavailable("an unfinished batch is renaming the table; retry later")
-            }
+            Ok(()) => renaming(),
         })
     }
 

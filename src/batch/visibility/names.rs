@@ -105,9 +105,10 @@ impl Names {
         self.read().slots.keys().cloned().collect()
     }
 
-    /// True if a batch affects the name of the table.
+    /// True if a batch affects the name of the table, or may yet look at its data through another name.
     pub fn has(&self, table: &TableKey) -> bool {
-        self.read().slots.contains_key(table)
+        let state = self.read();
+        state.slots.contains_key(table) || state.places.iter().any(|place| place.name == *table)
     }
 
     /// Hides a name that a batch is about to make, until `commit_flag` is revealed.
@@ -243,7 +244,6 @@ impl Names {
     }
 
     fn drop_slot(&self, state: &mut State, table: &TableKey, commit_flag: &CommitFlag) {
-        state.forget_place(table, commit_flag);
         let Some(slots) = state.slots.get_mut(table) else {
             return;
         };
@@ -253,6 +253,7 @@ impl Names {
         if slots.is_empty() {
             state.slots.remove(table);
         }
+        state.forget_places(commit_flag);
         let dropped = dropped as u64;
         self.inner.buckets.remove(table, dropped);
         self.inner.moment.fetch_sub(dropped, Ordering::Release);

@@ -23,7 +23,9 @@ impl SharedSubject {
             return Self::Nothing;
         };
         match operation {
-            Op::BatchCreateTableVersions
+            // The body of a create says whether it overwrites a namespace, with the tables of batches below it.
+            Op::CreateNamespace
+            | Op::BatchCreateTableVersions
             | Op::BatchCommitTables
             | Op::Snapshot
             | Op::DescribeTransaction

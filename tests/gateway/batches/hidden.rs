@@ -215,6 +215,18 @@ async fn what_depends_on_the_latest_version_waits_and_the_rest_does_not() {
     assert_eq!(client.post(&detailed, &json!({})).await.status, 503);
     let dropped = client.post("/v1/namespace/west/drop", &json!({})).await;
     assert_eq!(dropped.outcome(), (503, Some(17)));
+    // A create that overwrites a namespace drops what is below it.
+    let create = "/v1/namespace/west/create";
+    for (target, body) in [
+        (create, json!({"mode": "Overwrite"})),
+        (&format!("{create}?mode=overwrite"), json!({})),
+    ] {
+        let created = client.post(target, &body).await;
+        assert_eq!(created.outcome(), (503, Some(17)), "{target}: {created:?}");
+    }
+    assert!(world.catalog("west").seen_of("create_namespace").is_empty());
+    let exists = json!({"mode": "exist_ok"});
+    assert_ne!(client.post(create, &exists).await.status, 503);
     for operation in [
         "count_table_rows",
         "query_table",

@@ -1,5 +1,6 @@
 //! A table has exactly one name at every moment, whether its catalog renames it or the gateway does so instead.
 
+mod dropped;
 mod interrupted;
 mod repeated;
 

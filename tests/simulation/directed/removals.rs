@@ -83,3 +83,20 @@ fn a_late_deregister_of_an_undo_never_takes_a_new_tables_name() {
         }
     });
 }
+
+#[test]
+fn a_deregister_of_a_rename_that_was_answered_and_comes_later_never_takes_a_new_tables_name() {
+    let later = own(Operation::DeregisterTable, 1, Fault::ActsLater, 60);
+    // The look at the old name after the deregister.
+    let look = own(Operation::DescribeTable, 5, Fault::Late, 1);
+    let faults = vec![later, look];
+    keeps(scenario(Ways::default(), faults), async |mut client| {
+        client.rename(T0, SPARE).await;
+        client.about(SPARE, "drop", "").await;
+        client.about(T0, "drop", "").await;
+        for _ in 0..15 {
+            sleep(seconds(5)).await;
+            client.create(T0).await;
+        }
+    });
+}

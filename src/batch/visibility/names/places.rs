@@ -1,13 +1,15 @@
 //! The places of tables that batches register under second names.
 //!
 //! A second name may appear at its catalog until its batch is committed, or until no request about it can arrive any
-//! more. Meanwhile the data at the place must not be destroyed, and must not get a third name.
+//! more. Meanwhile the data at the place must not be destroyed, and must not get a third name. After the commit, the
+//! data must not be destroyed while the batch removes the first name: without its data a catalog answers that the name
+//! is not there, which is the batch's only evidence that its removal was carried out.
 
 use super::{Names, State};
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::commit_flag::CommitFlag;
 
-/// A place that is to get another name, until the batch is committed or the name cannot appear any more.
+/// A place that a batch gives another name, until that name cannot appear any more or the first name is removed.
 pub struct RenamedLocation {
     commit_flag: CommitFlag,
     /// The name that it may get.
@@ -48,6 +50,17 @@ impl Names {
         let found = places.find(|place| !place.commit_flag.is_revealed() && of(place));
         found.map(|place| place.name.clone())
     }
+
+    /// The first names that committed batches are removing from the matching places.
+    pub fn first_names(&self, of: impl Fn(&RenamedLocation) -> bool) -> Vec<TableKey> {
+        if !self.moment().has_some() {
+            return Vec::new();
+        }
+        let state = self.read();
+        let places = state.places.iter();
+        let removing = places.filter(|place| place.commit_flag.is_revealed() && of(place));
+        removing.filter_map(|place| place.origin.clone()).collect()
+    }
 }
 
 impl RenamedLocation {
@@ -61,9 +74,18 @@ impl RenamedLocation {
 }
 
 impl State {
-    /// Removes a place whose new name the batch does not affect any more.
-    pub(super) fn forget_place(&mut self, name: &TableKey, commit_flag: &CommitFlag) {
-        self.places
-            .retain(|place| !(place.commit_flag.is(commit_flag) && place.name == *name));
+    /// Removes the places of a batch that affects neither their new names nor, after its commit, the first ones.
+    pub(super) fn forget_places(&mut self, commit_flag: &CommitFlag) {
+        let affects = |table: &TableKey| {
+            let slots = self.slots.get(table);
+            slots.is_some_and(|slots| slots.iter().any(|slot| slot.commit_flag.is(commit_flag)))
+        };
+        self.places.retain(|place| {
+            let is_removing = || {
+                let origin = place.origin.as_ref();
+                commit_flag.is_revealed() && origin.is_some_and(affects)
+            };
+            !place.commit_flag.is(commit_flag) || affects(&place.name) || is_removing()
+        });
     }
 }

@@ -1,0 +1,58 @@
+//! A table that is dropped by its new name while its old one is still being removed. Without its data the catalog says
+//! of the old name that it is gone, which proves nothing about the removal.
+
+use serde_json::{Value, json};
+
+use super::{hold_deregister, moved, names, over, until};
+use crate::client::Reply;
+use crate::harness::World;
+
+async fn drop_table(world: &World, table: &str) -> Reply {
+    let target = format!("/v1/table/{table}/drop");
+    world.client().post(&target, &Value::Null).await
+}
+
+#[tokio::test]
+async fn a_table_is_dropped_once_its_old_name_is_removed() {
+    let world = over("lock_timeout: 200ms").await;
+    let gate = hold_deregister(&world);
+    moved(&world, "west").await.unwrap().ok();
+    gate.reached(1).await;
+    // By its new name, and by a third one.
+    let third = json!({"location": "west$t1"});
+    let register = "/v1/table/west%24third/register";
+    world.client().post(register, &third).await.ok();
+    let mut locked = Vec::new();
+    for table in ["west%24u", "west%24third"] {
+        let reply = drop_table(&world, table).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{table}: {reply:?}");
+        locked.push(reply.json()["locked_by"].is_string());
+    }
+    assert_eq!(locked, [true, false]);
+    assert!(world.catalog("west").seen_of("drop_table").is_empty());
+    gate.open();
+    until("the old name is gone", || {
+        !names(&world, "west").contains(&"west$t1".to_owned())
+    })
+    .await;
+    super::settled(&world).await;
+    drop_table(&world, "west%24u").await.ok();
+    assert_eq!(world.catalog("west").seen_of("drop_table").len(), 1);
+}
+
+#[tokio::test]
+async fn a_drop_waits_for_the_removal_of_the_old_name() {
+    let world = over("lock_timeout: 20s").await;
+    let gate = hold_deregister(&world);
+    moved(&world, "west").await.unwrap().ok();
+    gate.reached(1).await;
+    let at_catalog = world.catalog("west").hold("drop_table");
+    let dropped = drop_table(&world, "west%24u");
+    let (reply, ()) = tokio::join!(dropped, async {
+        gate.open();
+        at_catalog.reached(1).await;
+        assert!(!names(&world, "west").contains(&"west$t1".to_owned()));
+        at_catalog.open();
+    });
+    reply.ok();
+}
