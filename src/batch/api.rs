@@ -89,11 +89,13 @@ impl Batches {
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => {
-                let may = |operation: &CommitOperation| {
-                    let denied = route(operation.id()).err();
+                let may = |id: &Identifier| {
+                    let denied = route(id).err();
                     denied.is_none_or(|error| error.code() != Code::PermissionDenied)
                 };
-                if call.caller.idempotency_key.is_none() || !call.operations.iter().all(may) {
+                let operations = call.operations.iter();
+                let mut names = operations.flat_map(|it| [Some(it.id()), it.new_name()]);
+                if call.caller.idempotency_key.is_none() || !names.all(|id| id.is_none_or(may)) {
                     return Err(error);
                 }
                 return self.repeated(&call, fingerprint, error).await;
@@ -113,6 +115,7 @@ impl Batches {
         call: &BatchCall,
         route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
     ) -> Result<Plan, Error> {
+        self.may_have(call)?;
         let atomic = |backend: &Backend| self.may_be_atomic(backend);
         let operation_of = |entry| operation_of(&call.operations, entry);
         let label = |entry| call.form.label(operation_of(entry));
@@ -121,6 +124,24 @@ impl Batches {
         let plan = Plan::new(entries, label, atomic)?;
         self.may_declare(&plan, call).await?;
         Ok(plan)
+    }
+
+    /// Refuses a batch with more entries than are allowed now.
+    fn may_have(&self, call: &BatchCall) -> Result<(), Error> {
+        let most = self.max_entries();
+        let entries = call.operations.iter().map(CommitOperation::entries);
+        let entries: usize = entries.sum();
+        if entries <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(match call.form {
+            Form::Create => {
+                format!("`entries`: a batch has at most {most} entries, and this one has {entries}")
+            }
+            Form::Commit | Form::Rename => format!(
+                "`operations`: a batch has at most {most} operations, and this one has {entries}; a rename counts as two"
+            ),
+        }))
     }
 
     /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,

@@ -311,7 +311,7 @@ impl BatchRun {
             } = &self.plan.entries[entry];
             tracing::error!(
                 batch = %self.id, backend = %backend.name(), table = %line.table.table, change = open::change(action), hazard = open::reason(hazard),
-                "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show ID`"
+                "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show {}`", self.id
             );
         }
     }

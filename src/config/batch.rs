@@ -9,6 +9,8 @@ use super::keys::{Keys, Section};
 use super::kind::{choice, duration, flag, maybe, secret, shaped, size, table, whole};
 use super::{ClientTls, Gateways, Secret};
 
+/// The largest `batch.max_entries`.
+pub const MOST_ENTRIES: usize = 100_000;
 /// The words for what a gateway does that has lost its log.
 const WITHOUT_LOG: [(&str, WithoutLog); 2] =
     [("refuse", WithoutLog::Refuse), ("serve", WithoutLog::Serve)];
@@ -143,7 +145,7 @@ impl Section for BatchConfig {
         keys.key(
             "max_entries",
             &mut self.max_entries,
-            whole(1, 100_000),
+            whole(1, MOST_ENTRIES as u64),
             "Entries in one batch, at most.",
         );
         keys.key(

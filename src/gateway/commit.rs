@@ -1,5 +1,6 @@
 //! `batch-create` and `batch-commit`: several changes that happen together or not at all.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName};
@@ -11,9 +12,10 @@ use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
+use crate::config::MOST_ENTRIES;
 use crate::error::Error;
 use crate::gateway::request_body;
-use crate::protocol::commit::{CommitOperation, Kinds, RenameTable};
+use crate::protocol::commit::{CommitOperation, Kinds};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
@@ -40,7 +42,8 @@ pub(super) async fn commit(
     let caller = caller(&head)?;
     let body = request_body::read(body, shared.json_body).await?;
     pause_among(body.len() / SHORT_ENTRY).await;
-    let most = shared.batches.max_entries();
+    // Not `batch.max_entries`: a request may repeat a batch from before that was lowered.
+    let most = MOST_ENTRIES;
     let (form, operations) = if operation == Operation::BatchCommitTables {
         let kinds = match head.uri.path().trim_end_matches('/') {
             commit::EXTENDED_PATH => Kinds::Extended,
@@ -64,14 +67,13 @@ pub(super) async fn commit(
         Some(rights) => rights.decide(Access::Write, id),
         None => Ok(()),
     };
-    for (index, operation) in call.operations.iter().enumerate() {
-        if let CommitOperation::RenameTable(RenameTable { new, .. }) = operation {
-            let end = may_write(new).and_then(|()| rename::end(world, new.clone()));
-            end.map_err(|error| error.within(&format!("operations[{index}]")))?;
-        }
-    }
+    let new_names = call.operations.iter().filter_map(CommitOperation::new_name);
+    let new_names: HashSet<Identifier> = new_names.cloned().collect();
     let route = |id: &Identifier| {
         may_write(id)?;
+        if new_names.contains(id) {
+            rename::end(world, id.clone())?;
+        }
         let mount = world.routes.owner(id, Kind::Table)?;
         let (backend, there) = (world.backend(mount), mount.to_catalog(id));
         outgoing::check(backend, Operation::CreateTableVersion, (id, &there))?;

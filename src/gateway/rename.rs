@@ -31,17 +31,18 @@ pub(super) async fn rename(
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
-    let mount = world.routes.owner(id, Kind::Table)?;
-    if *id == mount.namespace {
-        let message = format!("{id} is a mount and not a table");
-        return Err(Error::new(Code::TableNotFound, message));
-    }
+    let mount = world.routes.find(id);
     let body = request_body::read(std::mem::take(request.body_mut()), shared.json_body).await?;
     *request.body_mut() = Body::full(body.clone());
     // Identifiers are spelled for the table's own catalog; another catalog never sees this body.
     let locate = |other: &Identifier| {
-        let owner = world.routes.find(other);
-        let same = owner.filter(|owner| owner.backend == mount.backend && !owner.keeps_path());
+        let (owner, mount) = (world.routes.find(other), mount);
+        let same = owner
+            .zip(mount)
+            .filter(|(owner, mount)| owner.backend == mount.backend);
+        let same = same
+            .filter(|(owner, _)| !owner.keeps_path())
+            .map(|(owner, _)| owner);
         Ok(same.map(|owner| owner.to_catalog(other)))
     };
     request_body::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
@@ -51,29 +52,41 @@ pub(super) async fn rename(
         rights.decide(Access::Write, &new)?;
     }
     let (head, body) = request.into_parts();
-    let there = mount.to_catalog(id);
-    there.check(world.backend(mount).reading())?;
+    let caller = commit::caller(&head)?;
+    // The answer that was given for an idempotency key stays valid, whatever is mounted and the catalog can do now.
+    let repeated = shared.batches.repeated_rename(&caller, id, &new).await?;
+    if let Some(response) = repeated {
+        return Ok(response);
+    }
     let call = RenameCall {
-        old: RenameEnd {
-            backend: world.backend(mount).clone(),
-            there,
-            asked: id.clone(),
-        },
+        old: old_end(world, id)?,
         new: end(world, new)?,
-        caller: commit::caller(&head)?,
+        caller,
     };
     if call.old.key() == call.new.key() {
         let message = format!("{id} and {} are the same table", call.new.asked);
         return Err(Error::invalid(message));
     }
-    // The answer that was given for an idempotency key stays valid, whatever the catalog can do now.
-    if let Some(response) = shared.batches.repeated_rename(&call).await? {
-        return Ok(response);
-    }
     if let Some(response) = by_the_catalog(shared, &call, Request::from_parts(head, body)).await? {
         return Ok(response);
     }
     shared.batches.rename(call).await
+}
+
+/// Returns the backend and the catalog's identifier for the table that is renamed.
+fn old_end(world: &RoutingSnapshot, asked: &Identifier) -> Result<RenameEnd, Error> {
+    let mount = world.routes.owner(asked, Kind::Table)?;
+    if *asked == mount.namespace {
+        let message = format!("{asked} is a mount and not a table");
+        return Err(Error::new(Code::TableNotFound, message));
+    }
+    let there = mount.to_catalog(asked);
+    there.check(world.backend(mount).reading())?;
+    Ok(RenameEnd {
+        backend: world.backend(mount).clone(),
+        there,
+        asked: asked.clone(),
+    })
 }
 
 /// Returns the backend and the catalog's identifier for a name of the rename.

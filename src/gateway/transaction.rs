@@ -2,14 +2,16 @@
 //! not tell which backend it belongs to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::send;
 use super::{RoutingSnapshot, Shared, forward, operation_of, outgoing};
 use crate::auth::access::Rights;
-use crate::batch::{TableKey, TransactionStatus};
+use crate::backend::{Backend, read_answer};
+use crate::batch::{TableKey, TransactionStatus, is_unsupported};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
@@ -18,7 +20,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Operation};
 
 /// Answers for the gateway's own batches. For other transactions, sends the request to the mounted backends in turn
-/// until one answers something other than 404.
+/// until one knows the transaction. If none does, the first failure is the answer: the transaction may be there.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     world: &RoutingSnapshot,
@@ -42,18 +44,68 @@ pub(super) async fn serve(
     // A catalog does not say which tables a transaction concerns, so the caller needs rights on all of it.
     let access = operation.access();
     let mounted = world.mounted();
+    let (mut failed, mut unsupported, mut is_unknown) = (None, None, false);
     for backend in mounted.filter(|one| catalog_scope::is_open(rights, world, one.name(), access)) {
         // The check has read the body whole, so that it can be copied.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
+        let identity = HeaderValue::from_static("identity");
+        again.headers_mut().insert(ACCEPT_ENCODING, identity);
         outgoing::check(backend, operation, (id, id))?;
         outgoing::address(&mut again, operation, (id, false), backend.reading())?;
-        let answer = send(backend, &mut again).await?;
-        if answer.status() != StatusCode::NOT_FOUND {
-            return Ok(answer);
+        match answered(backend, &mut again, shared.answer_timeout).await {
+            Ok(CatalogAnswer::Known(answer)) => return Ok(answer),
+            Ok(CatalogAnswer::Unknown) => is_unknown = true,
+            Ok(CatalogAnswer::Unsupported(answer)) => unsupported = Some(answer),
+            Ok(CatalogAnswer::Failed(answer)) => {
+                failed.get_or_insert(Ok(answer));
+            }
+            Err(error) => {
+                failed.get_or_insert(Err(error));
+            }
         }
     }
-    Err(catalog_scope::not_known(id))
+    match (failed, unsupported) {
+        (Some(failed), _) => failed,
+        (None, Some(answer)) if !is_unknown => Ok(answer),
+        _ => Err(catalog_scope::not_known(id)),
+    }
+}
+
+/// A catalog's answer about a transaction.
+enum CatalogAnswer {
+    /// The catalog knows the transaction, or refuses the request.
+    Known(Response<Body>),
+    /// There is no such transaction.
+    Unknown,
+    /// The catalog has no transactions.
+    Unsupported(Response<Body>),
+    /// The catalog has failed, so it may know the transaction.
+    Failed(Response<Body>),
+}
+
+/// Sends the request to one catalog.
+async fn answered(
+    backend: &Backend,
+    request: &mut Request<Body>,
+    timeout: Duration,
+) -> Result<CatalogAnswer, Error> {
+    let answer = send(backend, request).await?;
+    let status = answer.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return Ok(CatalogAnswer::Known(answer));
+    }
+    let (head, body) = answer.into_parts();
+    let body = read_answer(body, timeout).await;
+    let body = body.map_err(|failure| failure.into_error(backend.name()))?;
+    let is_unsupported = is_unsupported(status, &body);
+    let answer = Response::from_parts(head, Body::full(body));
+    Ok(match status {
+        StatusCode::NOT_FOUND => CatalogAnswer::Unknown,
+        _ if is_unsupported => CatalogAnswer::Unsupported(answer),
+        _ if status.is_server_error() => CatalogAnswer::Failed(answer),
+        _ => CatalogAnswer::Known(answer),
+    })
 }
 
 /// True if a caller may know of a batch: it may read or write each of the tables under one of their names. For all

@@ -170,6 +170,14 @@ impl CommitOperation {
         }
     }
 
+    /// Returns the name that the operation gives to its table; `None` if it renames none.
+    pub fn new_name(&self) -> Option<&Identifier> {
+        match self {
+            Self::RenameTable(rename) => Some(&rename.new),
+            _ => None,
+        }
+    }
+
     /// Returns the operation's own bytes with another identifier: the body of a single operation of its kind.
     pub fn body_for(&self, table: &Identifier) -> Bytes {
         match self {

@@ -212,3 +212,51 @@ async fn one_connection_carries_http2_without_tls() {
         assert_eq!(reply.ok().json(), json!({"namespaces": ["east", "west"]}));
     }
 }
+
+/// The catalogs are asked in turn about a transaction whose name tells no table.
+#[tokio::test]
+async fn a_transaction_is_found_behind_catalogs_that_have_none() {
+    let world = World::two().await;
+    let (west, east) = (world.catalog("west"), world.catalog("east"));
+    let status = br#"{"status":"Succeeded"}"#;
+    let error = |code: u16| format!(r#"{{"error":"Not supported: x","code":{code}}}"#);
+    let without = [(406, 0), (405, 0), (501, 0), (500, 18), (404, 10)];
+    let describe = async || {
+        let target = "/v1/transaction/tx/describe";
+        world.client().post(target, &json!({})).await
+    };
+    for (answer, code) in without {
+        let body = error(code);
+        west.can(
+            "describe_transaction",
+            answer,
+            "application/json",
+            body.as_bytes(),
+        );
+        east.can("describe_transaction", 200, "application/json", status);
+        assert_eq!(
+            describe().await.ok().json()["status"],
+            "Succeeded",
+            "{answer}"
+        );
+        // Nobody has it.
+        let body = error(10);
+        east.can(
+            "describe_transaction",
+            404,
+            "application/json",
+            body.as_bytes(),
+        );
+        assert_eq!(describe().await.outcome(), (404, Some(10)), "{answer}");
+    }
+    // A catalog that fails may have it.
+    west.can(
+        "describe_transaction",
+        500,
+        "application/json",
+        br#"{"error":"x","code":18}"#,
+    );
+    assert_eq!(describe().await.status, 500);
+    east.can("describe_transaction", 200, "application/json", status);
+    assert_eq!(describe().await.ok().json()["status"], "Succeeded");
+}

@@ -225,6 +225,14 @@ impl History {
         op.is_some_and(|op| op.kind == Kind::Coordinated)
     }
 
+    /// Returns true if a rename of a client, which has no answer, may have given the author's version to this table: the
+    /// gateway cannot know that, and does not hide it there.
+    pub fn may_have_moved(&self, author: &str, table: usize) -> bool {
+        let place = self.place(author);
+        let planned = place.and_then(|(op, entry)| self.ops[op].entries.get(entry));
+        self.adrift.contains(&table) && planned.is_some_and(|entry| entry.table != table)
+    }
+
     /// Returns true if the author bypasses the gateway, to read or to write.
     pub fn is_behind(&self, author: &str) -> bool {
         let op = self.op(author);

@@ -20,8 +20,12 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
         }
         BatchState::Watching => {
             let seconds = batch.watched_for().as_secs();
+            let until_then = match batch.decision {
+                Some(Decision::Commit) => "keep their names",
+                _ => "accept only writes that name their version",
+            };
             format!(
-                "nothing: for {seconds} s more, its unanswered requests may still reach the catalog; until then its tables accept only writes that name their version"
+                "nothing: for {seconds} s more, its unanswered requests may still reach the catalog; until then its tables {until_then}"
             )
         }
         BatchState::Stranded => {

@@ -249,12 +249,9 @@ fn configuration(report: &StatusReport) -> Vec<Finding> {
     let Some(last) = &report.configuration.last_reload else {
         return findings;
     };
-    let texts = |key: &str| -> Vec<String> {
-        let list = last[key].as_array();
-        let list = list.into_iter().flatten().filter_map(Value::as_str);
-        list.map(str::to_owned).collect()
-    };
-    let problems = texts("problems");
+    let problems = last["problems"].as_array();
+    let problems = problems.into_iter().flatten();
+    let problems: Vec<&str> = problems.filter_map(Value::as_str).collect();
     if !problems.is_empty() {
         let at = last["at"].as_str().unwrap_or_default();
         let what = "the last reload was refused; the previous configuration stays active";
@@ -262,7 +259,9 @@ fn configuration(report: &StatusReport) -> Vec<Finding> {
         let finding = finding.detail(format!("at {at}: {}", problems.join("; ")));
         findings.push(finding.run(check(report)).alert("NsgateReloadFailed"));
     }
-    let waiting = texts("restart_needed");
+    let changed = last["restart_needed"].as_array();
+    let changed = changed.into_iter().flatten();
+    let waiting: Vec<&str> = changed.filter_map(|it| it["key"].as_str()).collect();
     if !waiting.is_empty() {
         let what = format!("a changed {} waits for a restart", waiting.join(", "));
         findings.push(Finding::new(Urgency::Notice, what));

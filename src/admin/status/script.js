@@ -220,7 +220,7 @@ function configuration({ families }, { at, configuration: { file, since, last_re
   ];
   if (last) facts.push(fact("last requested", `${moment(last.at)}, ${TRIGGERS[last.trigger] || last.trigger}`));
   for (const problem of (last && last.problems) || []) facts.push(fact("refused", problem, "bad"));
-  for (const key of (last && last.restart_needed) || []) facts.push(fact("waits for a restart", key, "warn"));
+  for (const changed of (last && last.restart_needed) || []) facts.push(fact("waits for a restart", changed.key, "warn"));
   put("configuration", el("dl", { class: "facts" }, ...facts));
 }
 

@@ -105,10 +105,12 @@ impl Batches {
     /// Returns the answer to the same rename, if it is running or was done before; `None` if there is none.
     pub async fn repeated_rename(
         &self,
-        RenameCall { old, new, caller }: &RenameCall,
+        caller: &Caller,
+        old: &Identifier,
+        new: &Identifier,
     ) -> Result<Option<Response<Body>>, Error> {
         let key = caller.idempotency_key.as_deref();
-        let fingerprint = fingerprint(&old.asked, &new.asked);
+        let fingerprint = fingerprint(old, new);
         let request = RequestKey::new(&caller.name, key, fingerprint);
         match self.outcomes.known(&request).await.map_err(unread)? {
             None => Ok(None),

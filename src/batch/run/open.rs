@@ -35,6 +35,9 @@ pub struct OpenBatch {
     pub id: String,
     /// The state of the batch.
     pub state: BatchState,
+    /// Its decision; `None` before it is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// The time at which it began, in milliseconds since the epoch.
     pub since_millis: u64,
     /// The time until which a request that it sent may still arrive, in milliseconds since the epoch; `None` until only
@@ -176,6 +179,7 @@ impl OpenBatches {
         let shown = OpenBatch {
             id: id.to_string(),
             state: BatchState::Undecided,
+            decision: None,
             // The time in the id is in the future if the clock was set back.
             since_millis: began(id).min(now_millis()),
             watched_until_millis: None,
@@ -195,7 +199,10 @@ impl OpenBatches {
             Decision::Commit => BatchState::Committed,
             Decision::Abort => BatchState::Undoing,
         };
-        self.change(id, |batch| batch.state = state);
+        self.change(id, |batch| {
+            batch.state = state;
+            batch.decision = Some(decision);
+        });
     }
 
     /// Records that one of the batch's backends is not configured any more.
@@ -211,6 +218,14 @@ impl OpenBatches {
                 batch.watched_until_millis = Some(now_millis().saturating_add(watch));
             }
             batch.state = BatchState::Watching;
+        });
+    }
+
+    /// Records that a create has landed after all: the batch is rolled back once more.
+    pub(super) fn landed(&self, id: BatchId) {
+        self.change(id, |batch| {
+            batch.state = BatchState::Undoing;
+            batch.watched_until_millis = None;
         });
     }
 

@@ -98,6 +98,7 @@ impl BatchRun {
             "a create landed after its batch was rolled back; rolling it back too"
         );
         self.coordinator.metrics.late_create();
+        self.coordinator.open.landed(self.id);
         self.timing.begin_undo();
         let shares = &self.plan.shape.shares;
         if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {

@@ -82,6 +82,20 @@ async fn a_batch_that_meets_it_is_told_to_wait() {
     assert_eq!(versions, [[1, 2], [1, 2]]);
 }
 
+/// Its table is locked again, and an operator may have to help.
+#[tokio::test]
+async fn it_is_shown_as_being_rolled_back() {
+    let world = undone("slot_cooldown: 0s").await;
+    let fails = Fault::Instead(500, BROKEN);
+    let east = world.catalog("east");
+    east.fail_always("batch_delete_table_versions", fails);
+    land(&world);
+    open(&world, "undoing", 1.0).await;
+    east.behave();
+    until("it is undone", || stored(&world, "east") == [1]).await;
+    watches(&world, 1.0).await;
+}
+
 #[tokio::test]
 async fn it_is_undone_after_a_restart_too() {
     let mut world = undone("slot_cooldown: 0s").await;

@@ -1,5 +1,7 @@
 //! A repeated request does not start a second batch.
 
+mod reconfigured;
+
 use serde_json::json;
 
 use super::{BATCH, assert_both, pair, stage, start, stored, told, until, world};

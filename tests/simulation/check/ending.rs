@@ -58,7 +58,8 @@ impl Check<'_> {
                     entry.base
                 ));
             }
-            let rows = self.history.undecided_rows(author, u64::MAX);
+            let mut rows = self.history.undecided_rows(author, u64::MAX);
+            rows.retain(|row| !self.history.may_have_moved(row, entry.table));
             if op.kind != Kind::Coordinated && !rows.is_empty() && !disturbed {
                 self.fail(format!("{author} has rows of {rows:?}, which was undone"));
             }

@@ -22,14 +22,17 @@ impl Check<'_> {
 
     fn nothing_undecided(&mut self, read: &Read) {
         let (table, from, to) = (read.table, read.from, read.to);
-        for (version, author) in read.saw.shown() {
+        let is_here = |author: &str| !self.history.may_have_moved(author, table);
+        let shown = read.saw.shown().into_iter();
+        for (version, author) in shown.filter(|(_, author)| is_here(author)) {
             let committed = self.history.committed.get(author);
             if self.history.is_coordinated(author) && committed.is_none_or(|at| *at > to) {
                 self.fail(format!(
                     "a read ({from}..{to}) of table {table} showed version {version} by {author}, which was not committed"
                 ));
             }
-            let rows = self.history.undecided_rows(author, to);
+            let mut rows = self.history.undecided_rows(author, to);
+            rows.retain(|row| is_here(row));
             if !rows.is_empty() && rows != [author] {
                 self.fail(format!(
                     "a read ({from}..{to}) of table {table} showed rows of {rows:?} in version {version} by {author}, which were not committed"
@@ -53,7 +56,9 @@ impl Check<'_> {
                 .into_iter()
                 .flat_map(|(spot, shown)| shown.into_iter().map(move |shown| (spot, shown)))
             {
-                learn(spot, version, author, read.to);
+                if !self.history.may_have_moved(author, read.table) {
+                    learn(spot, version, author, read.to);
+                }
             }
         }
         for op in &self.history.ops {

@@ -5,6 +5,7 @@ use super::super::report::{AuditReport, BatchLine, CertificateLine, IssuerLine};
 use super::*;
 use crate::admin::backends::{AddressState, CatalogState, MountState};
 use crate::admin::gateways::GatewayList;
+use crate::config::reload::Fixed;
 use crate::metrics::BatchState;
 
 mod requests;
@@ -140,6 +141,20 @@ fn many_hazards_are_counted_exactly_and_not_told_one_by_one() {
     report.list_batches(30);
     let told = (report.batches.len(), report.more_batches);
     assert_eq!((told, report.more_waiting_batches), ((30, 970), 978));
+}
+
+#[test]
+fn a_changed_key_that_waits_for_a_restart_is_named() {
+    let mut report = all_well();
+    let waits = Fixed {
+        key: "listen.address",
+        in_use: json!("127.0.0.1:1"),
+        wanted: json!("127.0.0.1:2"),
+    };
+    report.configuration.last_reload = Some(json!({ "at": "x", "restart_needed": [waits] }));
+    let findings = of(&report);
+    let words: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
+    assert_eq!(words, ["a changed listen.address waits for a restart"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! until the backend is back or an operator ends the batch as it is. Freed numbers are in cool-down, and a version that
 //! lands late stays hidden.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -29,11 +30,8 @@ impl StrandedBatch {
     /// Locks the tables and hides the entries at once, and continues in a task of its own.
     pub(super) fn begin(coordinator: Arc<Coordinator>, record: Record, outcome: Arc<Outcome>) {
         let entries = unsettled(&record);
-        let gone = record.intent.entries.iter();
-        let mut backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
-        backends.dedup();
-        let backends = backends.join(", ");
-        tracing::error!(batch = %record.id, backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
+        let backends = missing(&coordinator, &record);
+        tracing::error!(batch = %record.id, backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show {}`", record.id);
         let table = |entry: &usize| record.intent.entries[*entry].line().table;
         let tables: Vec<_> = entries.iter().map(table).collect();
         let hold = coordinator.locks.exclusive_in_turn(tables.clone());
@@ -100,6 +98,18 @@ impl StrandedBatch {
         // From now on the batch itself hides its entries.
         show(&coordinator, &entries, &commit_flag);
     }
+}
+
+/// The names of the batch's backends that are not configured.
+fn missing(coordinator: &Coordinator, record: &Record) -> String {
+    let configured = coordinator.backends.borrow();
+    let is_gone = |entry: &&IntentEntry| {
+        let mut known = configured.iter().map(|backend| backend.catalog());
+        !known.any(|known| known == entry.identity())
+    };
+    let gone = record.intent.entries.iter().filter(is_gone);
+    let gone: BTreeSet<&str> = gone.map(|entry| &*entry.backend).collect();
+    gone.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Waits for a configuration that has all backends of the batch, and plans the batch with it.

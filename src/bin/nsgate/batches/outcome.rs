@@ -24,7 +24,14 @@ pub(super) fn what_holds(before: &BatchDetail, decision: Decision, is_watched: b
         let _ = writeln!(said, "  {table} in {backend}: {} {now}", plain(&change));
     }
     if is_watched {
-        said.push_str("  its tables are unlocked; for some minutes they accept only writes that name their version\n");
+        let for_some_minutes = match before.state {
+            BatchState::Committed => "they keep their names",
+            _ => "they accept only writes that name their version",
+        };
+        let _ = writeln!(
+            said,
+            "  its tables are unlocked; for some minutes {for_some_minutes}"
+        );
     } else if before.state != BatchState::Stranded {
         said.push_str("  its tables are unlocked: writers may go on\n");
     }

@@ -165,7 +165,7 @@ async fn a_rename_counts_as_two() {
     let world = seeded("max_entries: 5").await;
     let reply = commit(world.client(), &batch(&world)).await;
     assert_eq!(reply.outcome(), (400, Some(13)), "{reply:?}");
-    let words = "`operations[3]`: a batch has at most 5 operations";
+    let words = "`operations`: a batch has at most 5 operations, and this one has 6";
     assert!(reply.words().contains(words), "{}", reply.words());
     commit(world.client(), &batch(&world)[..3]).await.ok();
 }
