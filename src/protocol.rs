@@ -9,6 +9,7 @@ pub mod identifier;
 mod json;
 pub mod list_scanner;
 pub mod location;
+pub mod mode;
 pub mod name_scanner;
 pub mod operation;
 pub mod prefixes;

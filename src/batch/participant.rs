@@ -214,6 +214,9 @@ pub async fn validate(
             )),
         },
         Action::DeleteVersions { ranges } => {
+            // A version of an aborted batch that has landed late, or may land, is not a version to be kept.
+            let allowed = visibility.may_rename(&line.table);
+            allowed.map_err(|forbidden| forbidden.of_name(&line.table))?;
             let latest = latest(backend, line, caller).await?;
             match ranges.iter().find(|range| range.end > latest) {
                 None => Ok(None),

@@ -3,6 +3,8 @@
 
 use super::participant::{self, CallerContext, CatalogDescription, same_place};
 use super::step::Refusal;
+use super::visibility::gates::renaming;
+use super::visibility::names::RenamedLocation;
 use super::{Batches, RenameCall, RenameEnd, busy};
 use crate::error::Error;
 
@@ -39,16 +41,19 @@ impl Batches {
 impl Whereabouts {
     /// Notes the location of the table. Must be called while both names are locked, before the rename is sent to the
     /// catalog. Fails (503) while a batch gives that location another name and is undecided, or may still register
-    /// that name.
+    /// that name, and while a committed one removes the name that the location had before.
     pub async fn note(&mut self, batches: &Batches) -> Result<(), Error> {
         self.before = KnownLocation::of(&self.find(&self.old).await);
         let old = self.old.key();
-        let left = batches.coordinator.visibility.may_leave(|place| {
-            let is_there =
-                matches!(&self.before, KnownLocation::At(at) if same_place(at, &place.location));
-            is_there || place.origin.as_ref() == Some(&old)
-        });
-        left.map_err(Refusal::into_error)
+        let is_there = |place: &RenamedLocation| matches!(&self.before, KnownLocation::At(at) if same_place(at, &place.location));
+        let visibility = &batches.coordinator.visibility;
+        let left =
+            visibility.may_leave(|place| is_there(place) || place.origin.as_ref() == Some(&old));
+        left.map_err(Refusal::into_error)?;
+        match batches.name_before(|place| is_there(place) || place.name == old) {
+            Some(_) => Err(renaming().into_error()),
+            None => Ok(()),
+        }
     }
 
     /// Returns true if the table was renamed, although its catalog answered that it has no rename. Fails with 503 if

@@ -12,6 +12,7 @@ use crate::config::Unlisted;
 use crate::error::Error;
 use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
+use crate::protocol::mode;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::query::Query;
 use crate::route::Mount;
@@ -61,11 +62,18 @@ pub(super) fn check_overwriting(id: &Identifier, request: &Request<Body>) -> Res
     }
 }
 
-/// True if a create of a namespace may overwrite an existing one: its body requests it (`by_body`), or its query has a
-/// mode, which some servers also read.
-pub(super) fn overwrites(by_body: bool, request: &Request<Body>) -> bool {
-    let mode = Query::new(request.uri().query()).get("mode");
-    by_body || !matches!(mode, Ok(None))
+/// True if the operation is a create that may overwrite what exists: its body requests it (`by_body`), or its query
+/// does.
+pub(super) fn overwrites(operation: Operation, by_body: bool, request: &Request<Body>) -> bool {
+    let is_create = matches!(
+        operation,
+        Operation::CreateNamespace | Operation::CreateTable | Operation::CreateMaterializedView
+    );
+    let by_query = || match Query::new(request.uri().query()).get("mode") {
+        Ok(mode) => mode.is_some_and(|mode| mode::overwrites(&mode)),
+        Err(_) => true,
+    };
+    is_create && (by_body || by_query())
 }
 
 /// True if an operation outside the contract is treated as affecting everything in its catalog: as the rule says, or if

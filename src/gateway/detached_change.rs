@@ -33,6 +33,8 @@ pub(super) struct LockedChange<R> {
     pub(super) table: Option<TableKey>,
     /// The version that the change creates, if the request names it.
     pub(super) version: Option<(TableBranch, u64)>,
+    /// True if the change takes the name from its table.
+    pub(super) takes_name: bool,
     pub(super) request: R,
 }
 
@@ -94,6 +96,9 @@ impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
             let succeeded = matches!(&outcome, Ok(response) if response.status().is_success());
             match version.filter(|_| succeeded) {
                 Some((line, version)) => self.batches.created(line, version).await,
+                None if self.takes_name && succeeded => {
+                    self.batches.renamed(std::slice::from_ref(table)).await
+                }
                 None => self.batches.attempted(table, version).await,
             }
             if is_unclear(&outcome) {

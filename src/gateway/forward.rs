@@ -59,9 +59,9 @@ where
     catalog_scope::check(world, mount, operation, (id, there), request)?;
     outgoing::check(backend, operation, (id, there))?;
     let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
-    let overwrites = operation == Operation::CreateNamespace
-        && catalog_scope::overwrites(said.overwrites, request);
-    if overwrites {
+    let overwrites = catalog_scope::overwrites(operation, said.overwrites, request);
+    let overwrites_namespace = overwrites && operation == Operation::CreateNamespace;
+    if overwrites_namespace {
         catalog_scope::check_overwriting(id, request)?;
     }
     let named = (there, elsewhere.is_some());
@@ -91,7 +91,7 @@ where
     let epoch = (operation == Operation::DescribeTable).then(|| shared.batches.read_epoch());
     let way = owner.way(shared, operation, detailed);
     // What is below the namespace goes away with it.
-    let way = way.or(overwrites.then_some(ForwardMode::Changing));
+    let way = way.or(overwrites_namespace.then_some(ForwardMode::Changing));
     let response = match way {
         // Repeats `send` inline, to save a future.
         None => {
@@ -120,7 +120,8 @@ where
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
             }
-            alter(shared, backend, operation, there, whole).await?
+            let is_destructive = needed_locks::may_destroy(operation, overwrites);
+            alter(shared, backend, (operation, is_destructive), there, whole).await?
         }
     };
     if !changes {
@@ -335,7 +336,7 @@ pub(super) async fn list_versions(
 fn alter<R>(
     shared: &Shared,
     backend: &Arc<Backend>,
-    operation: Operation,
+    (operation, is_destructive): (Operation, bool),
     there: &Identifier,
     request: R,
 ) -> impl Future<Output = Result<Response<Body>, Error>> + Send + use<R>
@@ -345,7 +346,8 @@ where
     let (batches, backend) = (Arc::clone(&shared.batches), Arc::clone(backend));
     let there = there.clone();
     let locking = async move {
-        let held = needed_locks::for_change(&batches, &backend, operation, &there).await?;
+        let held = needed_locks::for_change(&batches, &backend, operation, is_destructive, &there);
+        let held = held.await?;
         let mut request = request;
         needed_locks::may_send(request.borrow_mut())?;
         let is_table = operation.lock() == Lock::Shared;
@@ -355,6 +357,7 @@ where
             backend,
             held: Some(held),
             version: None,
+            takes_name: matches!(operation, Operation::DropTable | Operation::DeregisterTable),
             request,
         })
     };

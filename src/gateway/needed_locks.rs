@@ -38,29 +38,38 @@ pub(super) fn asks_for_details(operation: Operation, request: &Request<Body>) ->
 }
 
 /// Takes the locks that `operation`, a change, needs on `there`, the catalog's identifier. A create of a namespace is a
-/// change if it overwrites one.
+/// change if it overwrites one. `is_destructive`: see [`may_destroy`].
 pub(super) async fn for_change(
     batches: &Batches,
     backend: &Backend,
     operation: Operation,
+    is_destructive: bool,
     there: &Identifier,
 ) -> Result<Hold, Error> {
     match operation {
         _ if operation.lock() == Lock::Namespace || operation == Operation::CreateNamespace => {
             batches.hold_namespace(backend, there).await
         }
-        _ if may_destroy(operation) => {
+        _ if is_destructive => {
             let table = key(backend, there);
             batches.hold_to_destroy(backend, &table).await
         }
         _ if operation.is_about_name() => batches.hold_for_name(key(backend, there)).await,
+        Operation::BatchDeleteTableVersions
+        | Operation::CreateTableBranch
+        | Operation::DeleteTableBranch => batches.hold_to_delete(key(backend, there)).await,
         _ => batches.hold_for_change(key(backend, there)).await,
     }
 }
 
-/// True if the operation may delete a table's data, and not only its name.
-fn may_destroy(operation: Operation) -> bool {
-    matches!(operation, Operation::DropTable | Operation::Unlisted(_))
+/// True if the operation may delete a table's data, and not only its name. `overwrites`: true if it may overwrite what
+/// exists.
+pub(super) fn may_destroy(operation: Operation, overwrites: bool) -> bool {
+    match operation {
+        Operation::DropTable | Operation::Unlisted(_) => true,
+        Operation::CreateTable | Operation::CreateMaterializedView => overwrites,
+        _ => false,
+    }
 }
 
 /// Refuses a request that holds its locks if a batch of another gateway may have begun since it came.

@@ -180,6 +180,7 @@ impl RenameRequest {
             failure.into_error(backend.name())
         })?;
         if response.status().is_success() {
+            self.batches.renamed(&self.names).await;
             return Ok(Some(response));
         }
         let (head, body) = response.into_parts();
@@ -191,6 +192,7 @@ impl RenameRequest {
         if is_unsupported(head.status, &body) {
             let has_moved = self.whereabouts.has_moved().await;
             if has_moved.inspect_err(|_| unanswered())? {
+                self.batches.renamed(&self.names).await;
                 return Ok(Some(json(StatusCode::OK, "{}")));
             }
             self.batches.cannot_rename(backend);

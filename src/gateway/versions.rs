@@ -48,6 +48,7 @@ where
         };
         needed_locks::may_send(request.borrow_mut())?;
         Ok(LockedChange {
+            takes_name: false,
             table: version.as_ref().map(|(line, _)| line.table.clone()),
             batches,
             backend,

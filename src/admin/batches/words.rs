@@ -24,6 +24,12 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
                 Some(Decision::Commit) => "keep their names",
                 _ => "accept only writes that name their version",
             };
+            if seconds == 0 {
+                let otherwise = format!(
+                    "its catalogs to say whether an unanswered request has arrived; until then its tables {until_then}"
+                );
+                return or(&otherwise);
+            }
             format!(
                 "nothing: for {seconds} s more, its unanswered requests may still reach the catalog; until then its tables {until_then}"
             )

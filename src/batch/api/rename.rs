@@ -77,7 +77,7 @@ impl Batches {
         for table in &both {
             let allowed = self.coordinator.visibility.may_rename(table);
             allowed.map_err(|forbidden| forbidden.unchangeable(table))?;
-            self.coordinator.renamed(table).await;
+            self.coordinator.unclaim(table).await;
         }
         Ok(hold)
     }

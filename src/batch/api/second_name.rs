@@ -120,7 +120,10 @@ impl Batches {
     }
 
     /// The first name of a matching place that a committed batch is removing; `None` if that is done.
-    fn name_before(&self, of: impl Fn(&RenamedLocation) -> bool) -> Option<TableKey> {
+    pub(in crate::batch) fn name_before(
+        &self,
+        of: impl Fn(&RenamedLocation) -> bool,
+    ) -> Option<TableKey> {
         let coordinator = &self.coordinator;
         let names = coordinator.visibility.names.first_names(of);
         let mut names = names.into_iter();

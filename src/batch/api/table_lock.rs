@@ -65,8 +65,26 @@ impl Batches {
         let allowed = self.coordinator.visibility.may_rename(&table);
         allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
         if !self.coordinator.visibility.is_empty() {
-            self.coordinator.renamed(&table).await;
+            self.coordinator.unclaim(&table).await;
         }
+        Ok(hold)
+    }
+
+    /// Records that a change under the locks of these names has taken them from their tables.
+    pub async fn renamed(&self, names: &[TableKey]) {
+        if !self.coordinator.visibility.is_empty() {
+            for name in names {
+                self.coordinator.renamed(name).await;
+            }
+        }
+    }
+
+    /// Locks a table shared while its catalog deletes versions or a branch. Fails with 503 while a request that a batch
+    /// sent about the table may still arrive: it could hit a version that gets a deleted number again.
+    pub async fn hold_to_delete(&self, table: TableKey) -> Result<Hold, Error> {
+        let hold = self.hold_at_rest(&table, None).await?;
+        let allowed = self.coordinator.visibility.may_rename(&table);
+        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
         Ok(hold)
     }
 

@@ -79,14 +79,13 @@ impl Staged<'_> {
 
 /// Compares a table with the one that the batch created.
 pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Proof) -> Match {
-    let place = |location: &str| location.trim_end_matches('/').to_owned();
-    let found = found.location.as_deref().map(place);
-    let made = proof.and_then(|proof| proof.location.as_deref()).map(place);
-    match (made, asked.map(place), found) {
+    let found = found.location.as_deref().map(path);
+    let made = proof.and_then(|proof| proof.location.as_deref()).map(path);
+    match (made, asked.map(path), found) {
         (_, _, None) => Match::Incomparable,
         (Some(made), _, Some(found)) if made == found => Match::Proven,
         (Some(_), _, Some(_)) => Match::Unlike,
-        (None, Some(asked), Some(found)) if found.ends_with(&asked) => Match::Alike,
+        (None, Some(asked), Some(found)) if found.ends_with(asked) => Match::Alike,
         (None, Some(_), Some(_)) => Match::Unlike,
         // A catalog that chooses the location chooses the same one for the same name.
         (None, None, Some(_)) => Match::Alike,
@@ -118,11 +117,13 @@ pub(super) fn same_registration(
 
 /// True if two locations are equal. A path on this machine may be spelled with or without its scheme.
 pub fn same_place(one: &str, other: &str) -> bool {
-    let path = |location: &str| {
-        let path = location.strip_prefix("file://").unwrap_or(location);
-        path.trim_end_matches('/').to_owned()
-    };
     path(one) == path(other)
+}
+
+/// Returns a location in its shortest spelling.
+fn path(location: &str) -> &str {
+    let path = location.strip_prefix("file://").unwrap_or(location);
+    path.trim_end_matches('/')
 }
 
 /// True if an error says that the catalog will not act. It is still checked that the catalog has not acted.

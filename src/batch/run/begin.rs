@@ -38,7 +38,7 @@ impl BatchRun {
     }
 
     /// Creates a batch from the log, with the recorded proofs, before anything is served. Its tables are already
-    /// locked; its versions are hidden here.
+    /// locked; [`Self::settled_before`] hides its versions and names.
     pub fn recovered(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -59,10 +59,6 @@ impl BatchRun {
         if let Some(decision) = decision {
             run.coordinator.open.decided(run.id, decision);
             run.timing.undoing(decision == Decision::Abort);
-        }
-        run.hide();
-        if decision == Some(Decision::Commit) {
-            run.reveal();
         }
         run
     }
@@ -110,10 +106,19 @@ impl BatchRun {
         self.resolved = resolved;
     }
 
-    /// Takes over which entries were contested before a restart: their versions may still be another writer's.
-    pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
+    /// Takes over the final states of entries from before a restart. Hides the versions and names of the batch, but for
+    /// versions that it has deleted: others may have their numbers by now.
+    pub fn settled_before(&mut self, decision: Option<Decision>, settled: &[Option<Settled>]) {
         for (entry, settled) in self.entries.iter_mut().zip(settled) {
+            // Its version may still be another writer's.
             entry.is_contested = settled.is_some_and(Settled::is_contested);
+        }
+        self.hide(|entry| {
+            let is_deleted = settled.get(entry) == Some(&Some(Settled::Removed));
+            is_deleted && !self.plan.entries[entry].action.is_about_name()
+        });
+        if decision == Some(Decision::Commit) {
+            self.reveal();
         }
     }
 }

@@ -148,7 +148,13 @@ impl Coordinator {
         let _ = self.disclaim(claims).await;
     }
 
-    /// Records that the name is about to go to another table, or to none.
+    /// Records that the name is about to go to another table, or to none. A restart must not find a version of that
+    /// table and take it for one that a batch had given up.
+    pub async fn unclaim(&self, table: &TableKey) {
+        let _ = self.disclaim(self.visibility.unclaim(table)).await;
+    }
+
+    /// Records that the name has gone to another table, or to none.
     pub async fn renamed(&self, table: &TableKey) {
         let _ = self.disclaim(self.visibility.renamed(table)).await;
     }

@@ -28,7 +28,7 @@ impl BatchRun {
             Effect::Lock => begin(self.lock()),
             Effect::Validate(share) => begin(self.validate(share)),
             Effect::LogIntent => begin(self.log_intent()),
-            Effect::Hide => self.hide(),
+            Effect::Hide => self.hide(|_| false),
             Effect::StartClock => begin(self.clock()),
             Effect::Create { entry, again } => begin(self.create(entry, again)),
             Effect::Find { entry, again } => begin(self.find(entry, again, state.is_undoing())),

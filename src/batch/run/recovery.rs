@@ -211,7 +211,7 @@ fn take_over(
         hold,
     );
     run.resolved_before(record.resolutions);
-    run.contested_before(&record.settled);
+    run.settled_before(decision, &record.settled);
     tokio::spawn(run.run(state, effects));
 }
 

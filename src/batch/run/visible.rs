@@ -12,10 +12,12 @@ use crate::batch::step::{Settled, State};
 use crate::batch::visibility::{LateArrival, Release, Subject};
 
 impl BatchRun {
-    /// Hides the versions and names that the batch makes, and from its commit on those that it removes.
-    pub(super) fn hide(&self) {
+    /// Hides the versions and names that the batch makes, and from its commit on those that it removes; except those of
+    /// entries that are `past`.
+    pub(super) fn hide(&self, past: impl Fn(usize) -> bool) {
         let visibility = &self.coordinator.visibility;
-        for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
+        let entries = self.plan.entries.iter().enumerate();
+        for (entry, Entry { line, action, .. }) in entries.filter(|(entry, _)| !past(*entry)) {
             let origin = self.plan.origin(entry);
             let origin = origin.map(|origin| origin.line.table.clone());
             visibility.hide_action(line, action, origin, &self.commit_flag);

@@ -2,13 +2,14 @@
 //! after its batch was aborted and undone; a removal may still hit another writer's version that has the number or the
 //! name by then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::{BatchRun, EffectOutcome, open};
-use crate::batch::participant;
+use crate::batch::participant::{self, UnclearAnswer};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Kind, State};
 use crate::batch::visibility::{LateArrival, Subject};
@@ -20,11 +21,14 @@ pub const WATCH: Duration = Duration::from_secs(15 * 60);
 pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
 /// The shortest and the longest pause between two lookups.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// The number of lookups in a row that must find nothing once nothing can arrive any more: a catalog may answer one of
+/// them from an old copy.
+const LAST_LOOKS: u32 = 2;
 
 impl BatchRun {
-    /// Looks the entry up from time to time, for as long as its create may land. If it is found, locks the table and
-    /// reports it as landed. Entries that only a removal may still hit, and committed ones, are not looked up; their
-    /// watch only takes the same time.
+    /// Looks the entry up from time to time, for as long as its create may land, and after that until the catalog has
+    /// said that it has not landed. If it is found, locks the table and reports it as landed. Entries that only a removal
+    /// may still hit, and committed ones, are not looked up; their watch only takes the same time.
     pub(super) fn watch(
         &mut self,
         entry: usize,
@@ -43,15 +47,14 @@ impl BatchRun {
         let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
         let (subject, commit_flag) = (self.subject(entry), self.commit_flag.clone());
+        let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
         Box::pin(async move {
             let watched = &turn.plan.entries[entry];
             let table = &watched.line.table;
             let taken = || visibility.watched(table, &subject, &commit_flag) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
-            // The holder of the table's lock may keep it until after the watch. The version that was found stays hidden
-            // meanwhile.
-            let mut there = false;
-            while there || Instant::now() < over {
+            let mut absent = 0;
+            while absent < LAST_LOOKS {
                 let now = Instant::now();
                 let next = now + pause;
                 sleep_until(if now < over { over.min(next) } else { next }).await;
@@ -59,16 +62,31 @@ impl BatchRun {
                 if taken() {
                     break;
                 }
+                let began = Instant::now();
                 let found = {
                     let _call = turn.begins().await;
                     participant::find(watched, proof.as_ref(), true, &turn.caller).await
                 };
-                if let Ok(found) = found {
-                    there = found.finding != Finding::Absent;
-                }
-                if !there {
+                let is_there = match found {
+                    Ok(found) => found.finding != Finding::Absent,
+                    Err(UnclearAnswer { is_there: true, .. }) => true,
+                    Err(UnclearAnswer { refusal, .. }) => {
+                        if began >= over {
+                            coordinator.open.trouble(id, Some(refusal.message));
+                        }
+                        continue;
+                    }
+                };
+                // The holder of the table's lock may keep it until after the watch. The version that was found stays
+                // hidden meanwhile.
+                if !is_there {
+                    if began >= over {
+                        absent += 1;
+                        pause = LOOKS.0;
+                    }
                     continue;
                 }
+                absent = 0;
                 let Ok(hold) = locks.exclusive([table.clone()], wait).await else {
                     continue;
                 };

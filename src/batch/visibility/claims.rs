@@ -79,7 +79,16 @@ impl Visibility {
     /// restart.
     pub fn taken(&self, line: &TableBranch, version: u64, rest: Duration) -> Vec<Claim> {
         let on = line.branch.as_deref();
-        let which = |slot: &HiddenRange| slot.subject.start(on) == Some(version);
+        // One that may have been made again before was not, or was undone once more.
+        let which = |slot: &HiddenRange| {
+            let is_free = matches!(
+                slot.what,
+                HideReason::Freed { .. }
+                    | HideReason::Uncertain { .. }
+                    | HideReason::Retaken { .. }
+            );
+            is_free && slot.subject.start(on) == Some(version)
+        };
         self.retake(&line.table, which, rest)
     }
 
@@ -101,21 +110,29 @@ impl Visibility {
         self.retake(table, which, rest)
     }
 
-    /// Records that the name goes to another table, or to none: the freed versions of the previous table do not matter
-    /// any more. Returns the entries that would claim them after a restart.
-    pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
-        let is_freed = |slot: &HiddenRange| {
-            matches!(
-                slot.what,
-                HideReason::Freed { .. } | HideReason::Retaken { .. }
-            )
+    /// Removes the claims of freed versions of a table whose name is about to go to another table, or to none. Returns
+    /// the entries that would claim them after a restart.
+    pub fn unclaim(&self, table: &TableKey) -> Vec<Claim> {
+        let Some(mut slots) = self.tables.get_mut(table) else {
+            return Vec::new();
         };
-        let mut claims = Vec::new();
-        if let Some(slots) = self.tables.get(table) {
-            let freed = slots.iter().filter(|slot| is_freed(slot));
-            claims.extend(freed.filter_map(HiddenRange::claim));
-        }
-        self.retain(table, |slot| !is_freed(slot));
+        let claims = slots.iter_mut().filter_map(|slot| match &mut slot.what {
+            HideReason::Freed { claim, .. } => claim.take(),
+            _ => None,
+        });
+        claims.collect()
+    }
+
+    /// Records that the name has gone to another table, or to none: the versions that were freed or deleted in the
+    /// previous table do not matter any more. Returns the entries that would claim them after a restart.
+    pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
+        let is_past = |slot: &HiddenRange| match slot.what {
+            HideReason::Freed { .. } | HideReason::Retaken { .. } => true,
+            HideReason::Removed => slot.commit_flag.is_revealed(),
+            HideReason::Made | HideReason::Uncertain { .. } => false,
+        };
+        let claims = self.unclaim(table);
+        self.retain(table, |slot| !is_past(slot));
         claims
     }
 
@@ -132,11 +149,7 @@ impl Visibility {
         let until = at + rest;
         let mut claims = Vec::new();
         for slot in slots.iter_mut() {
-            let is_free = matches!(
-                slot.what,
-                HideReason::Freed { .. } | HideReason::Uncertain { .. }
-            );
-            if !is_free || !which(slot) {
+            if !which(slot) {
                 continue;
             }
             claims.extend(slot.claim());

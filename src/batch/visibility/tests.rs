@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use super::*;
+use crate::batch::log::BatchId;
 use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
@@ -101,6 +102,40 @@ async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_ag
     visibility.attempted(&line.table, None, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
+}
+
+/// A change whose version the catalog chooses may be refused. Then the freed version is made later, by somebody else.
+#[tokio::test(start_paused = true)]
+async fn what_came_before_a_version_was_made_again_was_not_built_on_it_although_changes_were_tried()
+{
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.release(&line, version(2), &commit_flag, Release::Clean(PAUSE), None);
+    visibility.attempted(&line.table, None, REST);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let came = Instant::now();
+    tokio::time::advance(Duration::from_millis(1)).await;
+    visibility.taken(&line, 2, REST);
+    assert_eq!(visibility.may_create(&line, 3, came), BUILT);
+}
+
+/// A request for the name may be refused. So what is known of freed versions is kept until the name is gone.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_about_to_go_keeps_what_is_known_of_its_table() {
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    let claim = (BatchId::from_u128(1), 0);
+    let release = Release::Clean(PAUSE);
+    visibility.release(&line, version(2), &commit_flag, release, Some(claim));
+    visibility.hide_removed(line.clone(), 1..=1, &commit_flag);
+    assert_eq!(visibility.unclaim(&line.table), [claim]);
+    assert_eq!(visibility.unclaim(&line.table), []);
+    assert_eq!(visibility.may_create(&line, 3, Instant::now()), BUILT);
+    // A batch that is not decided has yet to remove its versions.
+    visibility.renamed(&line.table);
+    assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
+    assert!(!visibility.is_empty());
+    commit_flag.reveal();
+    visibility.renamed(&line.table);
+    assert!(visibility.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

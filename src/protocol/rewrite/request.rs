@@ -9,6 +9,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::json::{
     Agreement, Document, Edits, Member, agreement, brief, names, spell, string,
 };
+use crate::protocol::mode;
 use crate::protocol::operation::Operation;
 
 /// The facts of the request line, which the body must not contradict.
@@ -152,9 +153,9 @@ impl<'a> BodyWalk<'a, '_> {
                 Ok(())
             }
             (Field::Mode, _) => {
-                let mode = string(member.value).map(|mode| mode.to_ascii_lowercase());
-                let is_new = matches!(mode.as_deref(), Some("create" | "exist_ok" | "existok"));
-                self.overwrites = !is_new && member.value != "null";
+                let mode = string(member.value);
+                self.overwrites =
+                    member.value != "null" && mode.is_none_or(|mode| mode::overwrites(&mode));
                 Ok(())
             }
             _ => Ok(()),

@@ -27,7 +27,7 @@ async fn undone(settings: &str) -> World {
 }
 
 /// Waits until `batches` batches are watched.
-async fn watches(world: &World, batches: f64) {
+pub(super) async fn watches(world: &World, batches: f64) {
     open(world, "watching", batches).await;
 }
 

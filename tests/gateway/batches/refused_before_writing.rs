@@ -33,7 +33,7 @@ async fn what_cannot_be_is_refused_before_anything_is_written() {
             "too many",
             json!([good, east(2), east(3), east(4)]),
             (400, Some(13)),
-            "entries[3]",
+            "at most 3 entries, and this one has 4",
         ),
         (
             "version taken",

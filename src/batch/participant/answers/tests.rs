@@ -110,6 +110,37 @@ fn unsupported_is_recognised_in_every_form_seen() {
 }
 
 #[test]
+fn a_declared_table_is_the_batchs_however_its_location_is_spelled() {
+    let at = |location: &str| Proof {
+        location: Some(location.to_owned()),
+        ..Proof::default()
+    };
+    let spelled = ["file:///lake/x", "/lake/x", "/lake/x/"];
+    for (one, other) in spelled
+        .iter()
+        .flat_map(|one| spelled.map(|other| (one, other)))
+    {
+        let (made, found) = (at(one), at(other));
+        assert_eq!(
+            same_table(Some(&made), None, &found),
+            Match::Proven,
+            "{one} {other}"
+        );
+        assert_eq!(
+            same_table(None, Some(one), &found),
+            Match::Alike,
+            "{one} {other}"
+        );
+        let elsewhere = at("/lake/y");
+        assert_eq!(
+            same_table(Some(&made), None, &elsewhere),
+            Match::Unlike,
+            "{one}"
+        );
+    }
+}
+
+#[test]
 fn likeness_is_proven_by_tags_and_refuted_by_sizes() {
     let proof = |size, tag: Option<&str>| Proof {
         manifest_path: None,

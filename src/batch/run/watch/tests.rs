@@ -24,6 +24,9 @@ use crate::protocol::identifier::Identifier;
 struct Silent {
     versions: Arc<Mutex<BTreeSet<u64>>>,
     deletes_hang: Arc<AtomicBool>,
+    lookups_fail: Arc<AtomicBool>,
+    /// True if the next lookup does not find version 2, although it is there.
+    is_stale: Arc<AtomicBool>,
 }
 
 impl Silent {
@@ -38,6 +41,12 @@ impl Silent {
             "list" => {
                 let latest = versions.last().copied().map(shown);
                 (200, json!({ "versions": [latest] }))
+            }
+            "describe" if self.lookups_fail.load(Ordering::Relaxed) => {
+                (503, json!({"error": "not now", "code": 17}))
+            }
+            "describe" if asked["version"] == 2 && self.is_stale.swap(false, Ordering::Relaxed) => {
+                (404, json!({"error": "no such version", "code": 11}))
             }
             "describe" => match versions.get(&asked["version"].as_u64().unwrap()) {
                 Some(version) => (200, json!({"version": shown(*version)})),
@@ -181,4 +190,34 @@ async fn what_landed_below_one_that_is_being_undone_stays_hidden_until_it_is_und
     undone.lands(2);
     undone.hides_both(2 * WATCH.as_secs()).await;
     undone.ends().await;
+}
+
+/// Nobody can look, from before it lands until long after the watch would end.
+#[tokio::test(start_paused = true)]
+async fn what_landed_while_the_catalog_could_not_be_asked_stays_hidden_until_it_is_undone() {
+    let undone = undone().await;
+    let fails = Arc::clone(&undone.catalog.lookups_fail);
+    fails.store(true, Ordering::Relaxed);
+    seconds(WATCH.as_secs() / 2).await;
+    undone.catalog.versions.lock().unwrap().insert(2);
+    undone.hides_both(2 * WATCH.as_secs()).await;
+    let open = &undone.batches.open()[0];
+    assert_eq!(open.state, BatchState::Watching);
+    assert!(open.error.as_ref().unwrap().contains("not now"), "{open:?}");
+    fails.store(false, Ordering::Relaxed);
+    seconds(60).await;
+    assert_eq!(undone.catalog.stored(), [1]);
+    seconds(2 * WATCH.as_secs()).await;
+    assert!(undone.batches.open().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_from_an_old_copy_does_not_end_a_watch() {
+    let undone = undone().await;
+    // The next lookup is the one at the end.
+    seconds(WATCH.as_secs() - 2).await;
+    undone.catalog.versions.lock().unwrap().insert(2);
+    undone.catalog.is_stale.store(true, Ordering::Relaxed);
+    seconds(60).await;
+    assert_eq!(undone.catalog.stored(), [1]);
 }

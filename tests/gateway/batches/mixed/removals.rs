@@ -1,5 +1,6 @@
 //! Removals of mixed batches: they follow the decision, whatever their catalog or the gateway does meanwhile.
 
+use super::super::late::watches;
 use super::*;
 
 #[tokio::test]
@@ -116,4 +117,82 @@ async fn a_gateway_that_dies_after_the_decision_removes_the_rest() {
         listed(&world).await,
         ["east$old", "east$t1", "west$new", "west$t1"]
     );
+}
+
+/// A delete without an answer may arrive later, and would hit a version that has got one of its numbers again.
+#[tokio::test]
+async fn no_number_that_a_lost_delete_may_hit_comes_back() {
+    let world = seeded("").await;
+    let west = world.catalog("west");
+    west.fail("batch_delete_table_versions", Fault::ResetBefore);
+    let operations = [
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    commit(&world, &operations).await.ok();
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    watches(&world, 1.0).await;
+    west.forget();
+    for (target, body) in [
+        (
+            "version/delete",
+            json!({"ranges": [{"start_version": 3, "end_version": 4}]}),
+        ),
+        ("branches/delete", json!({"name": "b"})),
+        ("branches/create", json!({"name": "b", "from_version": 3})),
+    ] {
+        let target = format!("/v1/table/west%24t1/{target}");
+        let reply = world.client().post(&target, &body).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{target}: {reply:?}");
+    }
+    let again = [
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 5)),
+    ];
+    let reply = commit(&world, &again).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert!(west.seen_of("batch_delete_table_versions").is_empty());
+    // Whatever makes a new number goes on.
+    let next = "/v1/table/west%24t1/version/create";
+    world
+        .client()
+        .post(next, &stage(&world, "west", 4))
+        .await
+        .ok();
+}
+
+/// The numbers that a batch has deleted belong to its table, and not to the name.
+#[tokio::test]
+async fn a_new_table_shows_the_numbers_that_were_deleted_in_its_predecessor() {
+    let world = seeded("").await;
+    let operations = [
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    commit(&world, &operations).await.ok();
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    settled(&world).await;
+    assert_eq!(visible(&world, "west").await, [3]);
+    let dropped = "/v1/table/west%24t1/drop";
+    world.client().post(dropped, &Value::Null).await.ok();
+    world.catalog("west").store().seed(&["west", "t1"], 2);
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+}
+
+/// Another part of the batch is not done yet when the gateway starts again.
+#[tokio::test]
+async fn a_new_table_shows_them_after_a_restart_too() {
+    let mut world = seeded("").await;
+    let east = world.catalog("east");
+    east.fail_always("deregister_table", Fault::Instead(500, BROKEN));
+    let operations = [delete("west", "t1", 1, 3), deregister("east", "old")];
+    commit(&world, &operations).await.ok();
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    // The drop waits for the lock of the table, until the log knows that they are.
+    let dropped = "/v1/table/west%24t1/drop";
+    world.client().post(dropped, &Value::Null).await.ok();
+    world.catalog("west").store().seed(&["west", "t1"], 2);
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+    world.restart().await;
+    assert_eq!(visible(&world, "west").await, [1, 2]);
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{hold_deregister, moved, names, over, until};
-use crate::client::Reply;
+use crate::client::{Reply, full};
 use crate::harness::World;
 
 async fn drop_table(world: &World, table: &str) -> Reply {
@@ -29,7 +29,11 @@ async fn a_table_is_dropped_once_its_old_name_is_removed() {
         locked.push(reply.json()["locked_by"].is_string());
     }
     assert_eq!(locked, [true, false]);
-    assert!(world.catalog("west").seen_of("drop_table").is_empty());
+    let overwrite = "/v1/table/west%24u/create?mode=overwrite";
+    let reply = world.client().post_rows(overwrite, full("rows")).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    let west = world.catalog("west");
+    assert!(west.seen_of("drop_table").is_empty() && west.seen_of("create_table").is_empty());
     gate.open();
     until("the old name is gone", || {
         !names(&world, "west").contains(&"west$t1".to_owned())
@@ -55,4 +59,35 @@ async fn a_drop_waits_for_the_removal_of_the_old_name() {
         at_catalog.open();
     });
     reply.ok();
+}
+
+/// A catalog that renames tables itself may move their data.
+#[tokio::test]
+async fn a_catalog_renames_a_table_again_once_its_old_name_is_removed() {
+    let world = over("lock_timeout: 200ms").await;
+    let (west, east) = (world.catalog("west"), world.catalog("east"));
+    east.can("rename_table", 200, "application/json", b"{}");
+    let gate = hold_deregister(&world);
+    moved(&world, "east").await.unwrap().ok();
+    gate.reached(1).await;
+    let again = async || {
+        let to = json!({"new_table_name": "v", "new_namespace_id": ["east"]});
+        let target = "/v1/table/east%24u/rename";
+        world.client().post(target, &to).await
+    };
+    let reply = again().await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert!(east.seen_of("rename_table").is_empty());
+    gate.open();
+    until("the old name is gone", || {
+        !west
+            .store()
+            .tables()
+            .iter()
+            .any(|(name, _)| name == "west$t1")
+    })
+    .await;
+    super::settled(&world).await;
+    again().await.ok();
+    assert_eq!(east.seen_of("rename_table").len(), 1);
 }
