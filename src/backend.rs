@@ -226,6 +226,12 @@ impl Backend {
         &self.addresses
     }
 
+    /// Returns true if both backends lead to the same catalog for certain: they have an address in common.
+    pub fn shares_address(&self, other: &Self) -> bool {
+        let mut own = self.addresses.iter();
+        own.any(|address| other.addresses.contains(address))
+    }
+
     /// Returns the metrics of this backend.
     pub fn metrics(&self) -> &Arc<metrics::Backend> {
         &self.metrics

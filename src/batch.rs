@@ -168,14 +168,18 @@ impl Batches {
         self.coordinator.configure(settings);
     }
 
-    /// Takes over the backends of a new configuration. Running batches keep the backends that they began with; a batch
-    /// that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
+    /// Takes over the backends of a new configuration. Undecided batches keep the backends that they began with; decided
+    /// ones use the new ones at the same addresses. A batch that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
     /// that are gone, or `new` under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         let names = self.coordinator.retain_backends(backends, new);
         self.without_rename.retain(|name| names.contains(name));
         self.identities.are(backends);
         self.coordinator.backends.send_replace(backends.to_vec());
+        if self.fleet().is_some() {
+            let coordinator = Arc::clone(&self.coordinator);
+            tokio::spawn(async move { coordinator.guard_again().await });
+        }
     }
 
     /// The largest number of entries in one batch.

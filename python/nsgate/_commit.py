@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from ._held import named
-from ._http import NoAnswer, Pace
-from .errors import Conflict, Refused, Unavailable, Unknown
+from ._http import NoAnswer, NotSent, Pace
+from .errors import Conflict, Finished, Refused, Unavailable, Unknown
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
+SNAPSHOT = "/nsgate/v1/snapshot"
 # The statuses of an answer that passes: nothing was committed, and the same request may succeed later.
 PASSING = (408, 425, 429)
 # The statuses with which the gateway refuses what a commit contains. All others may be about the question alone.
@@ -61,9 +63,22 @@ class PendingCommit:
         self.transaction_id: Optional[str] = None
         # Whether the request may have been carried out: it was sent, and the answer did not tell.
         self.is_uncertain = False
+        # Whether the gateway may have got anything of it.
+        self.was_sent = False
+        # The outcome, once it is known.
+        self.result: Optional[Committed] = None
+        self.refused: Optional[Refused] = None
 
     def settle(self, timeout: float, waiting: Callable[[str], None] = lambda _: None) -> Committed:
         """Send the request until there is a definite answer. Raises an ``Error`` for every other outcome."""
+        try:
+            self.result = self._settled(timeout, waiting)
+        except Refused as refused:
+            self.refused = refused
+            raise
+        return self.result
+
+    def _settled(self, timeout: float, waiting: Callable[[str], None]) -> Committed:
         pace = Pace(timeout)
         while True:
             at_least = 0.0
@@ -72,7 +87,11 @@ class PendingCommit:
                 status, answer, headers = self.gateway._http.post(
                     self.path, self.body, headers={"Idempotency-Key": self.key}, timeout=pace.left()
                 )
+            except NotSent as error:
+                self.is_uncertain = was_uncertain
+                problem = f"the gateway cannot be reached ({error})"
             except NoAnswer as error:
+                self.was_sent = True
                 problem = f"the gateway does not answer ({error})"
             except Exception as error:
                 # Nothing was sent: there is no token, for example.
@@ -81,6 +100,7 @@ class PendingCommit:
                 self.is_uncertain = False
                 raise
             else:
+                self.was_sent = True
                 if status == 200 and answer.get("transaction_id"):
                     return Committed(answer["transaction_id"], self.changes)
                 at_least = seconds(headers.get("Retry-After"))
@@ -103,7 +123,79 @@ class PendingCommit:
                         raise self.unknown(problem)
             waiting(problem)
             if not pace.pause(at_least):
+                if self.is_uncertain:
+                    raise self.unknown(problem)
+                raise Unavailable(f"{problem}; the commit was not sent, and nothing was committed")
+
+    def learn(self, timeout: float) -> Committed:
+        """Ask for the outcome until it is known. The request is never carried out by that.
+
+        It is repeated only where it cannot be carried out any more, because
+        one of its versions, or of its new names, is there: the answer is that
+        of the first time then, or a refusal.
+        """
+        if self.result is not None:
+            return self.result
+        if not self.is_uncertain:
+            raise self.refused or Finished("the commit was not sent, so nothing was committed")
+        pace = Pace(timeout)
+        while True:
+            at_least = 0.0
+            try:
+                problem = self._asked(pace)
+            except Unavailable as error:
+                problem, at_least = str(error), error.retry_after or 0.0
+            except NoAnswer as error:
+                problem = f"the gateway does not answer ({error})"
+            except Refused as refused:
+                raise self.unknown(f"the outcome cannot be asked for ({refused})") from refused
+            except Exception as error:
+                # There is no token, for example.
+                raise self.unknown(f"the outcome cannot be asked for ({error})") from error
+            if self.result is not None:
+                return self.result
+            if self.refused is not None:
+                raise self.refused
+            if problem is None:
+                return self.settle(pace.left())
+            if not pace.pause(at_least):
                 raise self.unknown(problem)
+
+    def _asked(self, pace: Pace) -> Optional[str]:
+        """Look once; return why the outcome is not known, or None where repeating the request tells it."""
+        if self.transaction_id is not None:
+            status = self._ask(f"/v1/transaction/{self.transaction_id}/describe", {}, pace).get("status")
+            if status == "Succeeded":
+                self.result = Committed(self.transaction_id, self.changes)
+            elif status == "Failed":
+                self.is_uncertain = False
+                self.refused = Unavailable(f"transaction {self.transaction_id} was undone; nothing was committed")
+            if status is not None:
+                return f"transaction {self.transaction_id} is not decided yet"
+        if self._is_used_up(pace):
+            return None
+        return "the commit was sent and has not been carried out so far, but may be under way"
+
+    def _is_used_up(self, pace: Pace) -> bool:
+        """Ask whether the request cannot be carried out any more, or was: a version or a new name of it is there."""
+        changed = [change for change in self.changes if not change.created]
+        if changed:
+            tables = [{"id": list(it.table), **({"branch": it.branch} if it.branch else {})} for it in changed]
+            found = self._ask(SNAPSHOT, {"tables": tables}, pace).get("tables")
+            # A table that is gone has no next version.
+            if found is None or any(int(one["version"]["version"]) > it.base for one, it in zip(found, changed)):
+                return True
+        created = (change.table for change in self.changes if change.created)
+        return any(self._ask(SNAPSHOT, {"tables": [{"id": list(table)}]}, pace) for table in created)
+
+    def _ask(self, path: str, body: Dict[str, Any], pace: Pace) -> Dict[str, Any]:
+        """Return an answer, or nothing where what is asked for is not there."""
+        status, answer, headers = self.gateway._http.post(path, json.dumps(body).encode(), timeout=pace.left())
+        if status == 200:
+            return answer
+        if status == 404:
+            return {}
+        raise refusal(status, answer, headers.get("Retry-After"))
 
     def unknown(self, problem: str) -> Unknown:
         """Return the error for an outcome that nobody can tell yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.client
 import io
@@ -12,7 +13,7 @@ import socket
 import time
 import urllib.parse
 import urllib.request
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
 # The most bytes of an answer.
 LARGEST = 64 << 20
@@ -23,6 +24,10 @@ Token = Union[None, str, Callable[[], str]]
 
 class NoAnswer(Exception):
     """A request without a whole answer: it may have been carried out."""
+
+
+class NotSent(NoAnswer):
+    """A request of which nothing was sent, so it was not carried out: there was no connection for it."""
 
 
 class _Raw(io.RawIOBase):
@@ -114,7 +119,7 @@ class Http:
         headers: Optional[Mapping[str, str]] = None,
         timeout: Optional[float] = None,
     ) -> Tuple[int, Dict[str, Any], Mapping[str, str]]:
-        """Send JSON; return status, JSON and headers. Raises ``NoAnswer``."""
+        """Send JSON; return status, JSON and headers. Raises ``NoAnswer``, and ``NotSent`` if nothing was sent."""
         all_headers = {**self.headers(), "Content-Type": "application/json", **(headers or {})}
         seconds = self.timeout if timeout is None else max(0.1, min(timeout, self.timeout))
         if self._process != os.getpid():
@@ -170,6 +175,15 @@ def _proxy(uri: str) -> Optional[str]:
     return proxies.get(parts.scheme) or proxies.get("all")
 
 
+@contextlib.contextmanager
+def _connecting() -> Iterator[None]:
+    """Raise ``NotSent`` where no connection is made: the name, the port, the proxy or TLS is refused, or times out."""
+    try:
+        yield
+    except Exception as error:
+        raise NotSent(str(error)) from error
+
+
 def _pools() -> Dict[str, Any]:
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -177,8 +191,16 @@ def _pools() -> Dict[str, Any]:
     class Plain(HTTPConnection):
         response_class = _Answer
 
+        def connect(self) -> None:
+            with _connecting():
+                super().connect()
+
     class Secure(HTTPSConnection):
         response_class = _Answer
+
+        def connect(self) -> None:
+            with _connecting():
+                super().connect()
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain

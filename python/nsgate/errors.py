@@ -76,7 +76,7 @@ class Conflict(Refused):
 
 
 class Unavailable(Refused):
-    """A table that is locked, or a gateway or catalog that does not answer: nothing was committed.
+    """A table that is locked, or a gateway or catalog that is out of reach: nothing was committed.
 
     ``locked_by`` is the transaction that holds the lock, where it is one, and
     ``retry_after`` the seconds that the gateway asks to wait.
@@ -101,8 +101,8 @@ class Unavailable(Refused):
 class Unknown(Error):
     """A commit without an answer: it may or may not have happened.
 
-    All of it happened, or nothing. ``transaction_id`` is None if the gateway
-    was never reached.
+    All of it happened, or nothing. ``transaction_id`` is None if no answer
+    came. A commit that was never sent is ``Unavailable`` instead.
     """
 
     def __init__(self, message: str, pending: PendingCommit) -> None:
@@ -118,14 +118,15 @@ class Unknown(Error):
         return self._pending.transaction_id
 
     def wait(self, timeout: float = 300.0) -> Committed:
-        """Ask again until the outcome is known, ``timeout`` seconds at most.
+        """Ask until the outcome is known, ``timeout`` seconds at most. That commits nothing by itself.
 
         Returns if the transaction was committed. Raises ``Conflict``,
         ``Unavailable`` or ``Refused`` if it was not, and ``Unknown`` again if
-        that is still not known. The question carries the transaction's
-        ``Idempotency-Key``, so nothing happens twice.
+        that is still not known. A request that was lost on its way stays
+        unknown until somebody else changes one of its tables: nobody can tell
+        before whether it still arrives.
         """
-        return self._pending.settle(timeout)
+        return self._pending.learn(timeout)
 
 
 class Unmanaged(Error):

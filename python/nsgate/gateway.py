@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import json
 import os
 import random
+import re
 import threading
 import time
 import uuid
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from importlib.metadata import PackageNotFoundError, version
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Container,
+    Dict,
+    Generic,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
-from ._commit import PASSING, refusal, seconds
+from ._commit import PASSING, SNAPSHOT, refusal, seconds
 from ._http import Http, NoAnswer, Pace, Token
 from .errors import Conflict, Error, Finished, Unavailable
-from .transaction import TEMPORARY, Progress, Transaction, outlasted
+from .transaction import TEMPORARY, Progress, Transaction, in_thread, outlasted
 
 if TYPE_CHECKING:
     import lance
 
-SNAPSHOT = "/nsgate/v1/snapshot"
 T = TypeVar("T")
+# The first versions that no test has been run with. A transaction stands on inner parts of pylance and lancedb, which
+# change without notice: where one of them commits in another way, a change would be published at once. pyproject.toml
+# has the same bounds.
+UNTESTED = {"lance-namespace": (0, 14), "lancedb": (0, 41), "pylance": (15,)}
 # How many tables of a snapshot are opened at a time.
 OPENING = 16
 
@@ -44,8 +65,8 @@ def connect(
     ``token`` is a bearer token, or a function that returns a fresh one and is
     asked before each request. ``headers`` go with every request. ``ca``,
     ``certificate`` and ``private_key`` are paths of PEM files. ``timeout`` is
-    the most seconds that one request of this package may take; pylance bounds
-    its own.
+    the most seconds that one request to the gateway may take, also one that
+    pylance or lancedb makes. Reading and writing storage has pylance's limits.
 
     >>> gateway = nsgate.connect("http://127.0.0.1:8080", token=TOKEN)
     """
@@ -56,11 +77,27 @@ def connect(
         raise ImportError(
             f"{error.name} is missing: transactions need pylance and lancedb; `pip install 'nsgate[client]'`"
         ) from error
+    _check_versions()
     if not timeout > 0:
         raise ValueError("timeout: more than 0 seconds")
     if not uri.startswith(("http://", "https://")):
         raise ValueError(f"uri: begins with http:// or https://, for example https://{uri}")
     return Gateway(uri, token, headers or {}, ca=ca, certificate=certificate, private_key=private_key, timeout=timeout)
+
+
+def _check_versions() -> None:
+    """Warn of libraries that are newer than those that transactions were tested with."""
+    for name, bound in UNTESTED.items():
+        with contextlib.suppress(PackageNotFoundError):
+            found = version(name)
+            numbers = re.match(r"\d+(?:\.\d+)*", found)
+            if numbers is not None and tuple(map(int, numbers[0].split("."))) >= bound:
+                text = ".".join(map(str, bound))
+                warnings.warn(
+                    f"{name} {found} was not tested with this nsgate: a change in a transaction may fail, or be "
+                    f"published at once. Update nsgate, or install a tested version: pip install '{name}<{text}'",
+                    stacklevel=3,
+                )
 
 
 class Gateway:
@@ -130,20 +167,9 @@ class Gateway:
         return lance.dataset(namespace_client=self.namespace_client, table_id=list(path), version=version)
 
     def _new_namespace_client(self) -> Any:
-        from lance.namespace import DynamicContextProvider, RestNamespace
+        from ._client import Client
 
-        http = self._http
-
-        class Headers(DynamicContextProvider):
-            """The headers of each request, with a fresh token."""
-
-            def provide_context(self, info: Dict[str, str]) -> Dict[str, str]:
-                return {f"headers.{name}": value for name, value in http.headers().items()}
-
-        properties = {name: value for name, value in self._tls.items() if value is not None}
-        return RestNamespace(  # type: ignore[no-untyped-call]
-            uri=http.uri, context_provider=Headers(), **properties
-        )
+        return Client(self._http.uri, self._http.headers, self._tls, self._http.timeout)
 
     # -- transactions -------------------------------------------------------------------------------------------
 
@@ -209,24 +235,29 @@ class Gateway:
         """Do what ``run`` does without blocking the event loop; ``change`` may be a coroutine function.
 
         A coroutine function runs in a thread and an event loop of its own.
-        Cancelling rolls back, unless the commit was sent: then it is waited
-        for, and what was committed is returned.
+        Cancelling ends a coroutine function and rolls back. If the commit was
+        sent, its end is waited for, and what it commits stays committed;
+        ``progress`` tells of it. The cancellation goes on in every case, with
+        an error of the commit as its cause. A plain function cannot be
+        interrupted: it goes on in its thread, and nothing of it is committed.
         """
-
-        def change_in_thread(transaction: Transaction) -> Any:
-            result = change(transaction)
-            return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
-
-        run = _Run(self, change_in_thread, attempts, timeout=timeout, rebase=rebase, progress=progress)
-        work = asyncio.ensure_future(asyncio.to_thread(run.result))
+        run = _Run(self, change, attempts, timeout=timeout, rebase=rebase, progress=progress)
+        work = in_thread(run.result)
         try:
             return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            if not await asyncio.to_thread(run.stop):
+        except asyncio.CancelledError as cancelled:
+            # In a thread of its own: all others may be taken by changes that go on.
+            with ThreadPoolExecutor(1) as pool:
+                stop = asyncio.wrap_future(pool.submit(run.stop))
+                with contextlib.suppress(asyncio.CancelledError):
+                    await outlasted(stop)
+            if not stop.result():
                 # Nobody waits for `change`; whatever it still does is not committed.
-                work.add_done_callback(lambda done: done.cancelled() or done.exception())
+                work.cancel()
                 raise
-            return await outlasted(work, lambda: run.is_committed)
+            with contextlib.suppress(Exception):
+                await outlasted(work)
+            raise cancelled from work.exception()
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
@@ -286,28 +317,40 @@ class Gateway:
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 
-    def leftovers(self, *namespace: str, older_than: timedelta = timedelta(days=1)) -> List[Tuple[str, ...]]:
+    def leftovers(
+        self, *namespace: str, through: Gateway, older_than: timedelta = timedelta(days=1)
+    ) -> List[Tuple[str, ...]]:
         """Return tables that a transaction began to write and whose client then died.
 
-        Looks at the catalogs' own listings of ``namespace``, which must be
-        reached without a gateway: a gateway leaves these names out. Drop them
-        with ``drop_table`` through a gateway, which refuses that while a commit
-        is at work on one.
-        """
-        from lance_namespace import ListTablesRequest
+        Asks the catalog itself, so this connection is to the catalog's own
+        address: a gateway leaves these names out of its listings. ``through``
+        is the gateway in front of the catalog. Drop the tables with its
+        ``drop_table``, which refuses that while a commit is at work on one.
 
-        found: List[Tuple[str, ...]] = []
-        token = None
-        while True:
-            request = ListTablesRequest(id=list(namespace), page_token=token, limit=1000)
-            answer = self.namespace_client.list_tables(request)
-            for name in answer.tables:
-                age = _age(name)
-                if age is not None and age >= older_than:
-                    found.append((*namespace, name))
-            token = answer.page_token
-            if not token:
-                return found
+        Left out is every table whose data another one uses, of all that the
+        catalog or the gateway lists to this caller: a commit has given it
+        another name, and the old one was not removed. To drop it would delete
+        the data of both.
+
+        >>> catalog = nsgate.connect(CATALOG)
+        >>> catalog.leftovers("prod", through=gateway)
+        []
+        """
+        old: Dict[Tuple[str, ...], str] = {}
+        for table in _tables_in(self.namespace_client, namespace):
+            age = _age(table[-1])
+            if age is not None and age >= older_than:
+                location = _location(self.namespace_client, table)
+                if location is not None:
+                    old[table] = location
+        if not old:
+            return []
+        used = {
+            *_locations(self.namespace_client, except_for=old),
+            # Its names are others than the catalog's.
+            *_locations(through.namespace_client, except_for=()),
+        }
+        return [table for table, location in old.items() if not any(_is_within(place, location) for place in used)]
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -318,10 +361,6 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
 
 
 class _Run(Generic[T]):
@@ -337,37 +376,53 @@ class _Run(Generic[T]):
         self._lock = threading.Lock()
         self._is_stopped = False
         self._transaction: Optional[Transaction] = None
+        # The loop and task of a coroutine function, while it runs.
+        self._inner: Optional[Tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = None
 
     def result(self) -> T:
         """Run the change; return what it returns."""
         pause = 0.02
+        failure: Exception = Finished("this run was cancelled")
         for left in range(self._attempts - 1, -1, -1):
             with self._lock:
                 if self._is_stopped:
-                    raise Finished("this run was cancelled")
+                    raise failure
                 transaction = self._transaction = self._gateway.transaction(**self._options)
             try:
                 with transaction:
-                    return self._change(transaction)
+                    result = self._change(transaction)
+                    return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
             except Exception as error:
                 if left == 0 or transaction.result is not None or not _passes(error):
                     raise
+                failure = error
                 transaction._say("starting again", detail=str(error))
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 2.0)
         raise AssertionError("unreachable")
 
+    async def _awaited(self, result: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        with self._lock:
+            if self._is_stopped:
+                task.cancel()
+            self._inner = (asyncio.get_running_loop(), task)
+        try:
+            return await result
+        finally:
+            with self._lock:
+                self._inner = None
+
     def stop(self) -> bool:
-        """Begin no commit from now on. Returns whether one was begun."""
+        """Begin no commit from now on, and end a coroutine function. Returns whether a commit was begun."""
         with self._lock:
             self._is_stopped = True
             transaction = self._transaction
+            if self._inner is not None:
+                loop, task = self._inner
+                loop.call_soon_threadsafe(task.cancel)
         return transaction is not None and not transaction._give_up()
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether there is a commit."""
-        return self._transaction is not None and self._transaction.result is not None
 
 
 def _passes(error: Exception) -> bool:
@@ -390,3 +445,62 @@ def _age(name: str) -> Optional[timedelta]:
     except ValueError:
         return None
     return datetime.now(timezone.utc) - datetime.fromtimestamp(began / 1000, timezone.utc)
+
+
+def _names(request: Callable[[Optional[str]], Any], member: str) -> List[str]:
+    """Return the names of all pages of a listing."""
+    names: List[str] = []
+    token = None
+    while True:
+        answer = request(token)
+        names.extend(getattr(answer, member))
+        token = answer.page_token
+        if not token:
+            return names
+
+
+def _tables_in(client: Any, namespace: Tuple[str, ...]) -> List[Tuple[str, ...]]:
+    from lance_namespace import ListTablesRequest
+
+    def page(token: Optional[str]) -> Any:
+        return client.list_tables(ListTablesRequest(id=list(namespace), page_token=token, limit=1000))
+
+    return [(*namespace, name) for name in _names(page, "tables")]
+
+
+def _all_tables(client: Any, namespace: Tuple[str, ...] = ()) -> Iterator[Tuple[str, ...]]:
+    from lance_namespace import ListNamespacesRequest, NamespaceNotFoundError, UnsupportedOperationError
+
+    def page(token: Optional[str]) -> Any:
+        return client.list_namespaces(ListNamespacesRequest(id=list(namespace), page_token=token, limit=1000))
+
+    # A namespace may be dropped meanwhile, and a catalog may have no listing of tables, or of namespaces.
+    with contextlib.suppress(NamespaceNotFoundError, UnsupportedOperationError):
+        yield from _tables_in(client, namespace)
+    names: List[str] = []
+    with contextlib.suppress(NamespaceNotFoundError, UnsupportedOperationError):
+        names = _names(page, "namespaces")
+    for name in names:
+        yield from _all_tables(client, (*namespace, name))
+
+
+def _location(client: Any, table: Tuple[str, ...]) -> Optional[str]:
+    """Return where a table's data are; None if there is no such table any more."""
+    from lance_namespace import DescribeTableRequest, TableNotFoundError
+
+    try:
+        location = client.describe_table(DescribeTableRequest(id=list(table))).location
+    except TableNotFoundError:
+        return None
+    return None if location is None else location.replace("file://", "", 1).rstrip("/")
+
+
+def _locations(client: Any, except_for: Container[Tuple[str, ...]]) -> Iterator[str]:
+    """Return where the data of all tables are that a client lists."""
+    tables = [table for table in _all_tables(client) if table not in except_for]
+    with ThreadPoolExecutor(OPENING) as pool:
+        yield from filter(None, pool.map(functools.partial(_location, client), tables))
+
+
+def _is_within(place: str, location: str) -> bool:
+    return place == location or place.startswith(location + "/")

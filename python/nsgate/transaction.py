@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import json
 import logging
 import os
@@ -286,13 +288,14 @@ class Transaction:
     def wait(self, timeout: float = 300.0) -> Committed:
         """Return the result of a commit that was interrupted; ask until it is known, ``timeout`` seconds at most.
 
-        Raises ``Finished`` if no commit was sent: then nothing was committed.
-        Otherwise it raises what ``commit`` raises.
+        It commits nothing by itself. Raises ``Finished`` if no commit was
+        sent: then nothing was committed. Otherwise it raises what ``commit``
+        raises.
         """
         if self._result is None:
             if self._pending is None:
                 raise Finished("no commit of this transaction was sent, so nothing was committed")
-            self._result = self._pending.settle(timeout)
+            self._result = self._pending.learn(timeout)
         return self._result
 
     def rollback(self) -> None:
@@ -368,9 +371,10 @@ class Transaction:
                     return self._send(chains, pace)
                 except (Conflict, Unavailable) as refused:
                     problem = refused
-                # What is locked never got its locks, so nothing was used up. Otherwise the gateway may have used up
-                # some of the staged manifests: all are made anew, upon the latest versions.
-                stale = getattr(problem, "locked_by", None) is None
+                # What was not sent, or is locked and never got its locks, has used nothing up. Otherwise the gateway
+                # may have used up some of the staged manifests: all are made anew, upon the latest versions.
+                was_sent = self._pending is not None and self._pending.was_sent
+                stale = was_sent and getattr(problem, "locked_by", None) is None
             assert problem is not None
             if any(created.table == problem.table for created in self._created.values()):
                 raise problem
@@ -488,15 +492,19 @@ class Transaction:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        end = asyncio.ensure_future(asyncio.to_thread(self.__exit__, kind, error, trace))
-        await outlasted(end, lambda: self._result is not None)
+        await outlasted(in_thread(self.__exit__, kind, error, trace))
 
 
-async def outlasted(work: asyncio.Future[T], is_committed: Callable[[], bool]) -> T:
+def in_thread(call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+    """Begin a call in a thread. The future is not a task, which the end of the event loop would cancel meanwhile."""
+    context = contextvars.copy_context()
+    return asyncio.get_running_loop().run_in_executor(None, functools.partial(context.run, call, *arguments))
+
+
+async def outlasted(work: asyncio.Future[T]) -> T:
     """Wait for what cannot be interrupted, also where this task is cancelled; then the cancellation goes on.
 
-    It does not if there is a commit by then: whoever is told of a cancellation
-    may take it that nothing was committed.
+    An error of the work is the cancellation's cause.
     """
     cancelled: Optional[asyncio.CancelledError] = None
     while not work.done():
@@ -504,8 +512,8 @@ async def outlasted(work: asyncio.Future[T], is_committed: Callable[[], bool]) -
             await asyncio.wait([work])
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None and not is_committed() and not isinstance(work.exception(), Unknown):
-        raise cancelled
+    if cancelled is not None:
+        raise cancelled from work.exception()
     return work.result()
 
 

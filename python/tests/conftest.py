@@ -8,6 +8,7 @@ import itertools
 import json
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -66,17 +67,19 @@ def tables(gateway):
 class Relay(http.server.ThreadingHTTPServer):
     """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
 
-    A number is a status that the gateway answers with, of its own accord. `is_down` cuts every other request.
+    A number is a status that the gateway answers with, of its own accord. `is_down` cuts every other request, and
+    those with `hangs` in their path get no answer at all.
     """
 
     daemon_threads = True
 
-    def __init__(self, uri):
+    def __init__(self, uri, port=0):
         self.uri = uri
         self.lose = []
         self.batches = []
         self.is_down = False
-        super().__init__(("127.0.0.1", 0), RelayHandler)
+        self.hangs = None
+        super().__init__(("127.0.0.1", port), RelayHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -95,6 +98,8 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             fault = self.server.lose.pop(0) if self.server.lose else None
         elif self.server.is_down:
             fault = "before"
+        while self.server.hangs is not None and self.server.hangs in self.path:
+            time.sleep(0.05)
         if isinstance(fault, int):
             said = {"error": f"refused with {fault}", "code": 17, "detail": "", "instance": ""}
             self.answer(fault, json.dumps(said).encode(), "application/json")
@@ -141,5 +146,6 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
 def relay(world):
     relay = Relay(world.uri)
     yield relay
+    relay.hangs = None
     relay.shutdown()
     relay.server_close()

@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import lance
 import lance_namespace as ln
@@ -17,6 +18,7 @@ from conftest import make, rows
 import nsgate
 from nsgate._held import Held
 from nsgate._http import _proxy
+from nsgate.gateway import UNTESTED
 
 # -- rivals -------------------------------------------------------------------------------------------------------
 
@@ -145,6 +147,35 @@ def test_a_compaction_of_a_table_with_an_index(gateway, tables):
         assert [change.version for change in tx.dry_run()] == [6]
     assert len(gateway.table(*tables[0]).get_fragments()) == 2, "indexed rows, and others"
     assert not [name for name in os.listdir(folder) if ".manifest-" in name]
+
+
+def manifests(gateway, table):
+    """The names of the staged manifests of a table."""
+    folder = gateway.table(*table).uri.replace("file://", "") + "/_versions"
+    return {name for name in os.listdir(folder) if ".manifest-" in name}
+
+
+@pytest.mark.parametrize("end", ["rollback", "commit"])
+def test_the_end_of_a_transaction_removes_the_manifests_that_it_has_staged_itself_and_no_others(gateway, tables, end):
+    """Two transactions stage the same version of the same table, from the same rows."""
+    one, other = gateway.transaction(), gateway.transaction()
+    one.table(*tables[0]).insert(rows(300, 1))
+    (of_one,) = manifests(gateway, tables[0])
+    other.table(*tables[0]).insert(rows(300, 1))
+    (of_other,) = manifests(gateway, tables[0]) - {of_one}
+    assert of_one.split("-")[0] == of_other.split("-")[0], "of the same version"
+    if end == "rollback":
+        other.rollback()
+        assert manifests(gateway, tables[0]) == {of_one}
+        one.commit()
+    else:
+        one.commit()
+        assert of_other in manifests(gateway, tables[0])
+        # It is staged anew, upon the version of the first.
+        other.commit()
+    assert manifests(gateway, tables[0]) == set()
+    assert gateway.table(*tables[0]).count_rows() == (301 if end == "rollback" else 302)
+    gateway.table(*tables[0]).validate()
 
 
 # -- lancedb ------------------------------------------------------------------------------------------------------
@@ -280,25 +311,152 @@ def slowed(gateway, monkeypatch):
     return sent
 
 
-@pytest.mark.parametrize("form", ["run_async", "async with"])
-def test_a_cancellation_during_the_commit_waits_for_it(gateway, tables, monkeypatch, form):
-    sent = slowed(gateway, monkeypatch)
+def both_forms(gateway, table, seen):
+    """The same change through `run_async` and `async with`; `seen` gets its transactions."""
 
-    async def change():
-        if form == "run_async":
-            return await gateway.run_async(lambda tx: tx.table(*tables[0]).insert(rows(300, 1)) or "done")
-        async with gateway.transaction() as tx:
-            tx.table(*tables[0]).insert(rows(300, 1))
+    def insert(tx):
+        seen.append(tx)
+        tx.table(*table).insert(rows(300, 1))
         return "done"
 
-    async def cancelled():
-        task = asyncio.ensure_future(change())
-        await asyncio.to_thread(sent.wait)
-        task.cancel()
-        return await task
+    async def with_block():
+        async with gateway.transaction(rebase=False) as tx:
+            insert(tx)
+        return "done"
 
-    assert asyncio.run(cancelled()) == "done"
+    return {"run_async": lambda: gateway.run_async(insert, rebase=False), "async with": with_block}
+
+
+async def cancelled(change, moment, times=1):
+    """Cancel a change at a moment; return its cancellation. Everything else that it raises is a failure."""
+    task = asyncio.ensure_future(change())
+    await asyncio.to_thread(moment.wait, 30)
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0.05)
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    return raised.value
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("form", ["run_async", "async with"])
+def test_a_cancellation_during_the_commit_waits_for_it_and_goes_on(gateway, tables, monkeypatch, form, times):
+    sent, seen = slowed(gateway, monkeypatch), []
+
+    async def main():
+        await cancelled(both_forms(gateway, tables[0], seen)[form], sent, times)
+        assert seen[0].result is not None, "the cancellation was raised before the end of the commit"
+
+    asyncio.run(main())
     assert gateway.table(*tables[0]).count_rows() == 301
+
+
+@pytest.mark.parametrize("form", ["run_async", "async with"])
+def test_a_cancellation_during_a_commit_that_fails_is_raised_and_ends_it(gateway, tables, monkeypatch, form):
+    sent, seen = slowed(gateway, monkeypatch), []
+    change = both_forms(gateway, tables[0], seen)[form]
+    folder = gateway.table(*tables[0]).uri.replace("file://", "") + "/_versions"
+    staged, post = [], gateway._http.post
+
+    def beaten(*arguments, **options):
+        staged.extend(name for name in os.listdir(folder) if ".manifest-" in name)
+        nsgate.connect(gateway._http.uri, token=gateway._http._token).table(*tables[0]).insert(rows(400, 1))
+        return post(*arguments, **options)
+
+    monkeypatch.setattr(gateway._http, "post", beaten)
+    error = asyncio.run(cancelled(change, sent))
+    assert isinstance(error.__cause__, nsgate.Conflict)
+    assert len(seen) == 1, "it did not start again"
+    assert gateway.table(*tables[0]).count_rows() == 301
+    assert staged and not [name for name in os.listdir(folder) if ".manifest-" in name], "rolled back"
+
+
+@pytest.mark.parametrize("form", ["run_async", "async with"])
+def test_the_end_of_an_event_loop_waits_for_a_commit(gateway, tables, monkeypatch, form):
+    sent, seen, results = slowed(gateway, monkeypatch), [], []
+
+    async def change():
+        try:
+            await both_forms(gateway, tables[0], seen)[form]()
+        finally:
+            results.append(seen[0].result)
+
+    async def main():
+        task = asyncio.ensure_future(change())
+        await asyncio.to_thread(sent.wait, 30)
+        return task
+
+    task = asyncio.run(main())
+    assert task.cancelled() and results[0] is not None
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_a_cancellation_ends_a_coroutine_function(gateway, tables):
+    begun, ended = threading.Event(), []
+
+    async def change(tx):
+        tx.table(*tables[0]).insert(rows(300, 1))
+        begun.set()
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            ended.append(tx)
+            raise
+
+    asyncio.run(cancelled(lambda: gateway.run_async(change), begun))
+    assert len(ended) == 1
+    with pytest.raises(nsgate.Finished):
+        ended[0].commit()
+    assert gateway.versions(tables[0]) == [1]
+
+
+def test_a_cancellation_does_not_wait_for_threads_that_are_busy(gateway, tables):
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+
+    def change(tx):
+        seen.append(tx)
+        tx.table(*tables[0]).insert(rows(300, 1))
+        begun.set()
+        go_on.wait(30)
+
+    async def main():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        task = asyncio.ensure_future(gateway.run_async(change))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=10)
+        assert done, "it waits for the change"
+        assert task.cancelled()
+        with pytest.raises(nsgate.Finished):
+            seen[0].commit()
+        go_on.set()
+
+    try:
+        asyncio.run(main())
+    finally:
+        go_on.set()
+    assert gateway.versions(tables[0]) == [1]
+
+
+def test_a_cancelled_run_does_not_start_again_between_its_attempts(gateway, tables, monkeypatch):
+    seen, conflicts = [], threading.Event()
+
+    def change(tx):
+        seen.append(tx)
+        tx.table(*tables[0]).update({"value": "value + 1"}, where="id = 3")
+        gateway.table(*tables[0]).update({"value": "value + 10"}, where="id = 3")
+
+    def told(progress):
+        if progress.step == "starting again":
+            conflicts.set()
+            time.sleep(0.5)
+
+    error = asyncio.run(cancelled(lambda: gateway.run_async(change, progress=told), conflicts))
+    assert isinstance(error.__cause__, nsgate.Conflict)
+    assert len(seen) == 1
+    assert gateway.table(*tables[0]).count_rows("value = 13 AND id = 3") == 1
 
 
 @pytest.mark.parametrize("form", ["run_async", "async with"])
@@ -320,15 +478,11 @@ def test_a_cancellation_before_the_commit_rolls_back(gateway, tables, form):
             await asyncio.sleep(30)
         return None
 
-    async def cancelled():
-        task = asyncio.ensure_future(change())
-        await asyncio.to_thread(begun.wait)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    async def main():
+        await cancelled(change, begun)
         go_on.set()
 
-    asyncio.run(cancelled())
+    asyncio.run(main())
     assert gateway.versions(tables[0]) == [1]
 
 
@@ -382,6 +536,34 @@ def test_wrong_arguments_are_refused_before_any_work(gateway, tables):
     with gateway.transaction() as tx:
         with pytest.raises(ValueError, match="blank"):
             tx.create("prod", "a b", data=rows(0, 1))
+
+
+@pytest.mark.parametrize(
+    "name, found, is_new",
+    [
+        ("pylance", "14.9.3", False),
+        ("pylance", "15.0.0b1", True),
+        ("pylance", "100.0.0", True),
+        ("lancedb", "0.40.7", False),
+        ("lancedb", "0.41.0", True),
+        ("lancedb", "1.0.0", True),
+        ("lance-namespace", "0.13.9", False),
+        ("lance-namespace", "0.14.0", True),
+    ],
+)
+def test_a_library_that_was_not_tested_is_said(monkeypatch, recwarn, name, found, is_new):
+    monkeypatch.setattr("nsgate.gateway.version", {**dict.fromkeys(UNTESTED, "0.1"), name: found}.__getitem__)
+    nsgate.connect("http://127.0.0.1:9")
+    said = [str(warning.message) for warning in recwarn if "not tested" in str(warning.message)]
+    assert len(said) == is_new
+    if said:
+        assert said[0].startswith(f"{name} {found} ") and f"pip install '{name}<" in said[0]
+        assert recwarn[0].filename == __file__
+
+
+def test_the_libraries_of_these_tests_are_tested_ones(recwarn):
+    nsgate.connect("http://127.0.0.1:9")
+    assert not [warning for warning in recwarn if "not tested" in str(warning.message)]
 
 
 def test_the_proxy_is_the_environments(monkeypatch):

@@ -10,9 +10,10 @@ import threading
 import time
 
 import pytest
-from conftest import rows
+from conftest import Relay, rows
 
 import nsgate
+from nsgate._http import NoAnswer, NotSent
 
 # -- lost answers -------------------------------------------------------------------------------------------------
 
@@ -72,22 +73,101 @@ def test_processes_that_were_forked_get_their_own_answers(gateway, tables):
     assert gateway.versions(*tables) == [2, 1], "its children have not rolled it back"
 
 
-@pytest.mark.parametrize("faults, version", [("before", 1), ("after", 2)])
-def test_what_stays_unknown_is_said_and_can_be_waited_for(world, relay, gateway, tables, faults, version):
-    relay.lose = [faults] * 100
-    through = nsgate.connect(relay.address, token=world.token)
-    tx = through.transaction(timeout=1)
-    tx.table(*tables[0]).insert(rows(300, 1))
-    tx.table(*tables[1]).insert(rows(300, 1))
+def unknown(world, relay, tables, fault):
+    """A transaction over both tables whose commit got no answer, and its error."""
+    relay.lose = [fault] * 100
+    tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=1)
+    for table in tables:
+        tx.table(*table).insert(rows(300, 1))
     with pytest.raises(nsgate.Unknown) as raised:
         tx.commit()
-    assert gateway.versions(*tables) == [version, version]
-    with pytest.raises(nsgate.Unknown):
-        raised.value.wait(timeout=0.2)
-    relay.lose = []
-    assert raised.value.wait().transaction_id
+    return tx, raised.value
+
+
+def test_what_was_committed_without_an_answer_is_learned(world, relay, gateway, tables):
+    tx, error = unknown(world, relay, tables, "after")
     assert gateway.versions(*tables) == [2, 2]
-    assert len(set(relay.batches)) == 1
+    with pytest.raises(nsgate.Unknown):
+        error.wait(timeout=0.2)
+    relay.lose = []
+    assert error.wait().transaction_id
+    assert tx.wait() == error.wait()
+    assert gateway.versions(*tables) == [2, 2]
+    assert len(set(relay.batches)) == 1, "one key"
+
+
+def test_to_ask_for_what_was_lost_on_its_way_does_not_commit_it(world, relay, gateway, tables):
+    tx, error = unknown(world, relay, tables, "before")
+    relay.lose = []
+    sent = len(relay.batches)
+    for ask in (error.wait, tx.wait):
+        with pytest.raises(nsgate.Unknown, match="has not been carried out so far"):
+            ask(timeout=0.5)
+    assert gateway.versions(*tables) == [1, 1]
+    assert len(relay.batches) == sent
+    # From now on it cannot be carried out any more.
+    gateway.table(*tables[1]).insert(rows(400, 1))
+    for _ in range(2):
+        with pytest.raises(nsgate.Conflict):
+            error.wait(timeout=10)
+    with pytest.raises(nsgate.Conflict):
+        tx.wait(timeout=10)
+    assert gateway.versions(*tables) == [1, 2]
+
+
+def test_to_ask_for_a_new_table_that_was_lost_on_its_way_does_not_create_it(world, relay, gateway, tables):
+    relay.lose = ["before"] * 100
+    tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=0.5)
+    name = tables[0][-1] + "lost"
+    tx.create("prod", name, data=rows(0, 1))
+    with pytest.raises(nsgate.Unknown):
+        tx.commit()
+    relay.lose = []
+    with pytest.raises(nsgate.Unknown):
+        tx.wait(timeout=0.3)
+    with pytest.raises(nsgate.Refused):
+        gateway.versions(("prod", name))
+    gateway.run(lambda other: other.create("prod", name, data=rows(0, 2)))
+    with pytest.raises(nsgate.Conflict):
+        tx.wait(timeout=10)
+    assert gateway.table("prod", name).count_rows() == 2
+    tx._clean_up()
+
+
+@pytest.mark.parametrize("status, outcome", [("Succeeded", "committed"), ("Failed", nsgate.Unavailable)])
+def test_a_transaction_whose_id_is_known_is_asked_for_by_it(gateway, tables, status, outcome):
+    tx = gateway.transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    asked = []
+
+    def post(path, body, **options):
+        asked.append(path)
+        if "describe" not in path:
+            return 503, {"error": "not decided", "code": 17, "transaction_id": "one"}, {}
+        return 200, {"status": "Running" if len(asked) < 6 else status}, {}
+
+    gateway._http.post = post
+    tx._timeout = 0.1
+    with pytest.raises(nsgate.Unknown) as raised:
+        tx.commit()
+    sent = len(asked)
+    if outcome == "committed":
+        assert raised.value.wait(timeout=10).transaction_id == "one"
+    else:
+        with pytest.raises(outcome, match="nothing was committed"):
+            raised.value.wait(timeout=10)
+    assert set(asked[sent:]) == {"/v1/transaction/one/describe"}
+
+
+def test_a_commit_that_was_refused_is_not_sent_by_asking_for_it(world, relay, gateway, tables):
+    relay.lose = [400]
+    tx = nsgate.connect(relay.address, token=world.token).transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    for ask in (tx.commit, tx.wait):
+        with pytest.raises(nsgate.Refused, match="refused with 400"):
+            ask()
+    assert len(relay.batches) == 1
+    assert gateway.versions(tables[0]) == [1]
 
 
 @pytest.mark.parametrize("refusal", [429, 503, 500])
@@ -156,6 +236,87 @@ def test_an_interrupted_commit_can_be_asked_for(gateway, tables, monkeypatch):
 # -- a gateway out of reach ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:{free}", "http://nowhere.invalid", "https://127.0.0.1:{plain}"])
+def test_a_request_without_a_connection_was_not_sent(relay, free_port, monkeypatch, uri):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    nowhere = nsgate.connect(uri.format(free=free_port, plain=relay.server_port), timeout=5)
+    with pytest.raises(NotSent):
+        nowhere._http.post("/nsgate/v1/snapshot", b"{}")
+
+
+def test_a_request_that_was_sent_is_not_said_not_to_be(relay):
+    relay.is_down = True
+    with pytest.raises(NoAnswer) as cut:
+        nsgate.connect(relay.address)._http.post("/nsgate/v1/snapshot", b"{}")
+    relay.is_down, relay.hangs = False, "/snapshot"
+    with pytest.raises(NoAnswer) as slow:
+        nsgate.connect(relay.address, timeout=0.3)._http.post("/nsgate/v1/snapshot", b"{}")
+    assert not isinstance(cut.value, NotSent) and not isinstance(slow.value, NotSent)
+
+
+def test_a_commit_that_was_never_sent_is_said_to_be_none_and_never_becomes_one(world, relay, gateway, tables):
+    folder = gateway.table(*tables[0]).uri.replace("file://", "") + "/_versions"
+    steps = []
+    through = nsgate.connect(relay.address, token=world.token)
+    tx = through.transaction(timeout=1.5, progress=lambda progress: steps.append(progress.step))
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.shutdown()
+    relay.server_close()
+    with pytest.raises(nsgate.Unavailable, match="was not sent, and nothing was committed"):
+        tx.commit()
+    assert "waiting" in steps and "rebasing" not in steps, "nothing was used up"
+    again = Relay(world.uri, relay.server_port)
+    try:
+        with pytest.raises(nsgate.Unavailable, match="was not sent, and nothing was committed"):
+            tx.wait()
+        assert again.batches == []
+    finally:
+        again.shutdown()
+        again.server_close()
+    assert gateway.versions(tables[0]) == [1]
+    assert not [name for name in os.listdir(folder) if ".manifest-" in name], "rolled back"
+
+
+def test_a_gateway_that_comes_back_gets_the_commit(world, relay, gateway, tables):
+    tx = nsgate.connect(relay.address, token=world.token).transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.shutdown()
+    relay.server_close()
+    back = []
+    timer = threading.Timer(0.5, lambda: back.append(Relay(world.uri, relay.server_port)))
+    timer.start()
+    assert tx.commit().transaction_id
+    back[0].shutdown()
+    back[0].server_close()
+    assert gateway.versions(tables[0]) == [2]
+
+
+def test_what_was_sent_once_stays_unknown_where_the_gateway_is_gone_after(world, relay, gateway, tables, monkeypatch):
+    through = nsgate.connect(relay.address, token=world.token)
+    tx = through.transaction(timeout=0.5)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.lose = ["after"]
+    post = through._http.post
+
+    def gone(*arguments, **options):
+        if relay.batches:
+            raise NotSent("connection refused")
+        return post(*arguments, **options)
+
+    monkeypatch.setattr(through._http, "post", gone)
+    with pytest.raises(nsgate.Unknown):
+        tx.commit()
+    monkeypatch.setattr(through._http, "post", post)
+    assert tx.wait().transaction_id
+
+
 def test_a_gateway_that_is_not_there(gateway, tables):
     nowhere = nsgate.connect("http://127.0.0.1:9", token="x", timeout=1)
     with pytest.raises(nsgate.Unavailable, match="does not answer"):
@@ -193,6 +354,96 @@ def test_an_answer_that_drips_ends_with_the_time_of_the_request(tables):
     with pytest.raises(nsgate.Unavailable):
         slow.versions(tables[0])
     listener.close()
+
+
+WAITING = {
+    "table": ("/describe", lambda gateway, tx, table: tx.table(*table)),
+    "versions": ("/version/list", lambda gateway, tx, table: tx.table(*table)),
+    "lancedb": ("/describe", lambda gateway, tx, table: tx.lancedb.open_table(table[-1], namespace_path=["prod"])),
+    "create": ("/declare", lambda gateway, tx, table: tx.create("prod", table[-1] + "c", data=rows(0, 1))),
+    "lancedb create": (
+        "/declare",
+        lambda gateway, tx, table: tx.lancedb.create_table(table[-1] + "l", rows(0, 1), namespace_path=["prod"]),
+    ),
+    "plain table": ("/describe", lambda gateway, tx, table: gateway.table(*table)),
+    "plain lancedb": (
+        "/describe",
+        lambda gateway, tx, table: gateway.lancedb.open_table(table[-1], namespace_path=["prod"]),
+    ),
+    "snapshot": ("/describe", lambda gateway, tx, table: gateway.snapshot(table)),
+    "listing": ("/list", lambda gateway, tx, table: gateway.leftovers("prod", through=gateway)),
+}
+
+
+def ends_in_time(act, seconds=8.0):
+    """What a call raises; it must end within some seconds."""
+    raised = []
+
+    def work():
+        try:
+            act()
+            raised.append(None)
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert raised, "it waits for ever"
+    return raised[0]
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_a_request_without_an_answer_ends_with_the_time_of_the_request(world, relay, tables, what):
+    through = nsgate.connect(relay.address, token=world.token, timeout=1)
+    tx = through.transaction()
+    relay.hangs, act = WAITING[what]
+    error = ends_in_time(lambda: act(through, tx, tables[0]))
+    assert "has no answer after 1 s" in str(error) or "does not answer" in str(error)
+    if what in ("table", "versions", "lancedb"):
+        assert isinstance(error, nsgate.Unavailable)
+    relay.hangs = None
+    tx.rollback()
+
+
+@pytest.mark.parametrize("end", ["rollback", "commit"])
+def test_the_end_of_a_transaction_does_not_wait_for_ever(world, relay, gateway, tables, end):
+    through = nsgate.connect(relay.address, token=world.token, timeout=1)
+    tx = through.transaction(timeout=2)
+    if end == "rollback":
+        tx.create("prod", tables[0][-1] + "r", data=rows(0, 1))
+        relay.hangs = "/drop"
+        assert ends_in_time(tx.rollback) is None
+    else:
+        tx.table(*tables[0]).insert(rows(300, 1))
+        gateway.table(*tables[0]).insert(rows(400, 1))
+        relay.hangs = "/version/list"
+        assert isinstance(ends_in_time(tx.commit), nsgate.Unavailable)
+        assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_a_program_ends_although_a_request_has_no_answer(world, relay, tables):
+    relay.hangs = "/describe"
+    program = """
+        import sys, nsgate
+        try:
+            nsgate.connect(sys.argv[1], token=sys.argv[2], timeout=0.5).transaction().table("prod", sys.argv[3])
+        except nsgate.Unavailable as error:
+            print(error)
+    """
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        textwrap.dedent(program),
+        relay.address,
+        world.token,
+        tables[0][-1],
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert "does not answer" in done.stdout
 
 
 # -- killed clients and gateways ----------------------------------------------------------------------------------

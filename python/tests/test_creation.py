@@ -1,5 +1,8 @@
 """New tables: they appear with the commit, or never."""
 
+import contextlib
+import datetime
+
 import lance_namespace as ln
 import pytest
 from conftest import rows
@@ -120,19 +123,77 @@ def test_a_name_that_somebody_else_takes_is_a_conflict(world, gateway, tables, n
     assert set(catalog_names(world, "prod")) == before | {name}
 
 
-def test_leftovers_of_a_client_that_died_are_found(world, gateway, tables, name, monkeypatch):
-    import datetime
+NOW = datetime.timedelta(0)
 
-    monkeypatch.setattr(nsgate.Transaction, "_drop", lambda *_: None)
-    tx = gateway.transaction()
-    tx.create("prod", name, data=rows(0, 5))
-    tx.rollback()
+
+@pytest.fixture
+def left(gateway, name, monkeypatch):
+    """What a client that died has left: a table under a temporary name. Returns the name and the location."""
+    with monkeypatch.context() as patch:
+        patch.setattr(nsgate.Transaction, "_drop", lambda *_: None)
+        tx = gateway.transaction()
+        tx.create("prod", name, data=rows(0, 5))
+        (created,) = tx._created.values()
+        tx.rollback()
+    request = ln.DescribeTableRequest(id=list(created.temporary))
+    yield created.temporary, gateway.namespace_client.describe_table(request).location
+    with contextlib.suppress(ln.TableNotFoundError):
+        gateway.namespace_client.deregister_table(ln.DeregisterTableRequest(id=list(created.temporary)))
+
+
+def is_listed(world, gateway, left):
+    """Whether the catalog lists it as a leftover. Other tests may have left others."""
+    return left[0] in nsgate.connect(world.warehouse.uri).leftovers("prod", through=gateway, older_than=NOW)
+
+
+def test_leftovers_of_a_client_that_died_are_found(world, gateway, left):
+    assert nsgate.connect(world.warehouse.uri).leftovers("prod", through=gateway) == [], "it is younger than a day"
+    assert is_listed(world, gateway, left)
+    assert gateway.leftovers("prod", through=gateway, older_than=NOW) == [], "a gateway leaves it out of its listings"
+    gateway.namespace_client.drop_table(ln.DropTableRequest(id=list(left[0])))
+    assert not is_listed(world, gateway, left)
+
+
+@pytest.mark.parametrize("namespace", [["prod"], ["prod", "deep", "deeper"], ["not-in-the-gateway"]])
+def test_a_leftover_whose_data_a_table_of_the_catalog_uses_is_not_listed(world, gateway, left, name, namespace):
     warehouse = nsgate.connect(world.warehouse.uri)
-    assert warehouse.leftovers("prod") == [], "it is younger than a day"
-    (left,) = warehouse.leftovers("prod", older_than=datetime.timedelta(0))
-    assert gateway.leftovers("prod", older_than=datetime.timedelta(0)) == [], "a gateway leaves it out of its listings"
-    gateway.namespace_client.drop_table(ln.DropTableRequest(id=list(left)))
-    assert warehouse.leftovers("prod", older_than=datetime.timedelta(0)) == []
+    for depth in range(1, len(namespace) + 1):
+        with contextlib.suppress(ln.NamespaceAlreadyExistsError):
+            warehouse.namespace_client.create_namespace(ln.CreateNamespaceRequest(id=namespace[:depth]))
+    # As after a commit whose last step was lost: the new name is there, and the old one was not removed.
+    place = left[1].rsplit("/", 1)[1]
+    request = ln.RegisterTableRequest(id=[*namespace, name], location=place)
+    warehouse.namespace_client.register_table(request)
+    assert not is_listed(world, gateway, left)
+    assert warehouse.table(*namespace, name).count_rows() == 5
+    warehouse.namespace_client.deregister_table(ln.DeregisterTableRequest(id=[*namespace, name]))
+    assert is_listed(world, gateway, left)
+
+
+@pytest.mark.parametrize("below", ["", "/", "/tables/one"])
+def test_a_leftover_whose_data_a_table_of_another_catalog_uses_is_not_listed(world, gateway, left, tables, below):
+    """Whatever catalog it is in: the gateway knows all of them."""
+    client = gateway.namespace_client
+
+    class Moved(type(client)):
+        """The gateway, where the table of the lake is at the place of the leftover."""
+
+        def describe_table(self, request):
+            answer = super().describe_table(request)
+            if tuple(request.id) == tables[1]:
+                answer.location = left[1] + below
+            return answer
+
+    client.__class__ = Moved
+    assert not is_listed(world, gateway, left)
+    client.__class__ = Moved.__base__
+    assert is_listed(world, gateway, left)
+
+
+def test_leftovers_are_not_listed_where_it_cannot_be_seen_who_uses_their_data(world, gateway, left):
+    warehouse, stranger = nsgate.connect(world.warehouse.uri), nsgate.connect(world.uri, token="not.a.token")
+    with pytest.raises(ln.UnauthenticatedError):
+        warehouse.leftovers("prod", through=stranger, older_than=NOW)
 
 
 def test_a_table_is_created_once_in_a_transaction(gateway, tables, name):

@@ -44,6 +44,7 @@ def names(world, gateway, monkeypatch):
         "nsgate": nsgate,
         "gateway": gateway,
         "TOKEN": world.token,
+        "CATALOG": world.warehouse.uri,
         "orders": orders(10, 2),
         "visits": pa.table({"number": pa.array([7], pa.int64())}),
         "report": pa.table({"day": ["2026-11-23"], "sold": pa.array([2], pa.int64())}),

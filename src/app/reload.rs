@@ -263,7 +263,11 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
             let new = new.name();
             return Some(format!("backend `{name}` is now called `{new}`; {batches} its catalog under the old name"));
         }
-        Some(if now(|new, old| new.name() == old.name()).is_some() {
+        let changed = now(|new, old| new.name() == old.name());
+        if changed.is_some_and(|new| new.shares_address(old)) {
+            return None;
+        }
+        Some(if changed.is_some() {
             format!("backend `{name}` has changed; {batches} it as it was, until a restart. Do not point it at another catalog before this list is empty: `nsgate batches list`")
         } else {
             format!("backend `{name}` was removed; {batches} it as it was. A restart without it would leave their tables locked. Configure it again, or do not restart before this list is empty: `nsgate batches list`")

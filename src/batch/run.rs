@@ -32,9 +32,11 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::sync::watch::Receiver;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
+use crate::backend::Backend;
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, Intent, Resolution};
@@ -69,6 +71,8 @@ pub struct BatchRun {
     coordinator: Arc<Coordinator>,
     id: BatchId,
     plan: Arc<Plan>,
+    /// The configured backends. A reload may give a catalog another address, or other credentials.
+    backends: Receiver<Vec<Arc<Backend>>>,
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
     commit_flag: CommitFlag,

@@ -1,5 +1,6 @@
 //! Gateways that share one batch log: batches and plain requests at any of them, and the death of each.
 
+mod addresses;
 mod certificates;
 mod entrance;
 mod half_reached;

@@ -25,12 +25,14 @@ const REPLACES: u32 = 120;
 /// The guards of the tables of batches.
 pub struct OwnedGuards {
     store: Arc<dyn GuardStore>,
-    tables: Mutex<HashMap<TableKey, Owned>>,
+    /// By the key of the guard: a table has two while its catalog is about to have another address.
+    tables: Mutex<HashMap<String, Owned>>,
     /// Told when guards were released.
     released: Notify,
 }
 
 struct Owned {
+    table: TableKey,
     guard: Guard,
     /// True once every other gateway has acknowledged.
     is_granted: bool,
@@ -105,15 +107,16 @@ impl OwnedGuards {
     fn try_begin(&self, tables: &[(TableKey, Guard)]) -> Option<Claim<'_>> {
         let now = Instant::now();
         let mut owned = self.tables();
-        let is_released = |(table, _): &(TableKey, Guard)| {
-            owned.get(table).is_some_and(|known| known.is_released)
+        let is_released = |(_, guard): &(TableKey, Guard)| {
+            owned.get(&guard.key).is_some_and(|known| known.is_released)
         };
         if tables.iter().any(is_released) {
             return None;
         }
         let mut missing = Vec::new();
         for (table, guard) in tables {
-            let known = owned.entry(table.clone()).or_insert_with(|| Owned {
+            let known = owned.entry(guard.key.clone()).or_insert_with(|| Owned {
+                table: table.clone(),
                 guard: guard.clone(),
                 is_granted: false,
                 claims: 0,
@@ -163,7 +166,8 @@ impl OwnedGuards {
             if strays.contains(&guard.key) {
                 found.push(table.clone());
             }
-            let known = owned.entry(table).or_insert_with(|| Owned {
+            let known = owned.entry(guard.key.clone()).or_insert_with(|| Owned {
+                table,
                 guard: guard.clone(),
                 is_granted: false,
                 claims: 0,
@@ -192,7 +196,7 @@ impl OwnedGuards {
             let idle = owned
                 .iter()
                 .filter(|(_, known)| known.needed + STAYS <= now);
-            let named = idle.map(|(table, known)| (table.clone(), known.guard.key.clone()));
+            let named = idle.map(|(key, known)| (known.table.clone(), key.clone()));
             named.take(RELEASED).collect()
         };
         let (mut held, mut released) = (Hold::none(locks), Vec::new());
@@ -205,7 +209,7 @@ impl OwnedGuards {
                     released.push((table, key));
                 }
                 None => {
-                    if let Some(known) = self.tables().get_mut(&table) {
+                    if let Some(known) = self.tables().get_mut(&key) {
                         known.needed = now;
                     }
                 }
@@ -213,7 +217,7 @@ impl OwnedGuards {
         }
         {
             let mut owned = self.tables();
-            released.retain(|(table, _)| match owned.get_mut(table) {
+            released.retain(|(_, key)| match owned.get_mut(key) {
                 Some(known) if known.claims == 0 => {
                     // If the answer is lost, it may be gone.
                     known.is_granted = false;
@@ -230,10 +234,10 @@ impl OwnedGuards {
         let done = self.store.release(keys).await;
         {
             let mut owned = self.tables();
-            for (table, _) in &released {
+            for (_, key) in &released {
                 if done.is_ok() {
-                    owned.remove(table);
-                } else if let Some(known) = owned.get_mut(table) {
+                    owned.remove(key);
+                } else if let Some(known) = owned.get_mut(key) {
                     known.is_released = false;
                 }
             }
@@ -242,7 +246,7 @@ impl OwnedGuards {
         done
     }
 
-    /// The number of guarded tables.
+    /// The number of guards.
     pub fn len(&self) -> usize {
         self.tables().len()
     }
@@ -252,7 +256,7 @@ impl OwnedGuards {
         self.len() == 0
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<TableKey, Owned>> {
+    fn tables(&self) -> MutexGuard<'_, HashMap<String, Owned>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -267,8 +271,8 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut owned = self.guards.tables();
-        for (table, _) in &self.missing {
-            if let Some(known) = owned.get_mut(table) {
+        for (_, guard) in &self.missing {
+            if let Some(known) = owned.get_mut(&guard.key) {
                 known.claims = known.claims.saturating_sub(1);
             }
         }

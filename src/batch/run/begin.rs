@@ -94,6 +94,7 @@ impl BatchRun {
             written: true,
             audited: None,
             timing: Timing::start(),
+            backends: coordinator.backends.subscribe(),
             coordinator,
             plan: Arc::new(plan),
             intent: Arc::new(intent),

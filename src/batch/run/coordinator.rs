@@ -1,11 +1,12 @@
 //! The state that all batches of a process share, and what it records of changes outside of batches.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use dashmap::DashMap;
+use tokio::sync::watch;
 
 use super::admission::Permits;
 use super::calls::CallLimits;
@@ -16,6 +17,7 @@ use crate::backend::Backend;
 use crate::batch::ids::Ids;
 use crate::batch::locks::{Locks, TableKey};
 use crate::batch::log::{Log, LogError};
+use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::Settled;
 use crate::batch::visibility::{Claim, TableBranch, Visibility};
 use crate::config::BatchConfig;
@@ -54,7 +56,7 @@ pub struct Coordinator {
     /// The catalogs that keep the entity tags of staged manifests.
     pub(super) tags: Tags,
     /// The backends of the configuration in use. Recovery gets those of the first configuration separately.
-    pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
+    pub backends: watch::Sender<Vec<Arc<Backend>>>,
 }
 
 impl Coordinator {
@@ -75,7 +77,7 @@ impl Coordinator {
             permits: Arc::default(),
             atomic: Arc::default(),
             tags: Tags::default(),
-            backends: tokio::sync::watch::Sender::default(),
+            backends: watch::Sender::default(),
         }
     }
 
@@ -105,6 +107,41 @@ impl Coordinator {
         self.tags.retain(|name| names.contains(name));
         self.atomic.retain(|name, _| names.contains(name));
         names
+    }
+
+    /// Gives the plan of a batch the backends that its catalogs have now, with other credentials for example, if they have
+    /// changed since it was last asked. A backend that has none of its addresses any more stays as it was: the new
+    /// addresses may be those of another catalog.
+    pub(super) fn follow(
+        &self,
+        plan: &mut Arc<Plan>,
+        backends: &mut watch::Receiver<Vec<Arc<Backend>>>,
+    ) {
+        if !backends.has_changed().unwrap_or(false) {
+            return;
+        }
+        let configured = backends.borrow_and_update();
+        let by_catalog = configured
+            .iter()
+            .map(|backend| (backend.catalog(), backend));
+        let by_catalog: HashMap<_, _> = by_catalog.collect();
+        let now = |entry: &Entry| {
+            let now = by_catalog.get(&entry.line.table.backend);
+            now.filter(|now| now.shares_address(&entry.backend))
+        };
+        let has_moved =
+            |entry: &Entry| now(entry).is_some_and(|now| !Arc::ptr_eq(now, &entry.backend));
+        if !plan.entries.iter().any(has_moved) {
+            return;
+        }
+        let entries = plan.entries.iter().map(|entry| Entry {
+            backend: Arc::clone(now(entry).map_or(&entry.backend, |now| *now)),
+            ..entry.clone()
+        });
+        *plan = Arc::new(Plan {
+            entries: entries.collect(),
+            shape: plan.shape.clone(),
+        });
     }
 
     /// Records that a create of this version is about to go to the catalog for a writer that the log does not know.

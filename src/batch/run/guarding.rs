@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use tokio::time::sleep;
+
 use super::{Coordinator, STRAYS};
 use crate::backend::Backend;
 use crate::batch::fleet::{
@@ -95,26 +97,58 @@ impl Coordinator {
         };
         if let Some(guards) = &sharing.guards {
             let addresses = Addresses::of(&self.backends.borrow());
-            let mut tables: HashMap<TableKey, bool> = HashMap::new();
-            for table in self.locks.held_by_batches() {
-                tables.entry(table).or_default();
-            }
-            for table in self.visibility.tables() {
-                tables.entry(table).or_default();
-            }
-            for table in self.visibility.names.tables() {
-                tables.insert(table, true);
-            }
-            let tables = tables.into_iter().filter_map(|(table, names)| {
-                let guard = addresses.guard(&table, names)?;
-                Some((table, guard))
-            });
+            let tables = self.to_be_guarded(&addresses);
             let known: Vec<String> = addresses.0.values().map(ToString::to_string).collect();
-            let strays = guards.replace(tables.collect(), &known).await?;
+            let strays = guards.replace(tables, &known).await?;
             self.expect(&strays);
         }
         sharing.fleet.becomes(Role::Owner);
         Ok(())
+    }
+
+    /// Guards the tables of batches under the addresses that their catalogs have now. Those of before stay: other gateways
+    /// may still use them.
+    pub(in crate::batch) async fn guard_again(&self) {
+        let Some(guards) = self.guards() else {
+            return;
+        };
+        loop {
+            // A gateway that does not own the log guards nothing, and one that takes it claims all by itself.
+            let sharing = self.sharing.as_ref();
+            if sharing.is_none_or(|sharing| sharing.fleet.role() != Role::Owner) {
+                return;
+            }
+            let tables = self.to_be_guarded(&Addresses::of(&self.backends.borrow()));
+            match self.claim(guards, tables).await {
+                Ok(()) => return,
+                Err(cause) => {
+                    tracing::warn!(
+                        %cause,
+                        "the tables of unfinished batches are not guarded yet under the new addresses of their catalogs; trying again"
+                    );
+                    sleep(CHANGE).await;
+                }
+            }
+        }
+    }
+
+    /// The tables that batches are on, or about which they have left something to know.
+    fn to_be_guarded(&self, addresses: &Addresses) -> Vec<(TableKey, Guard)> {
+        let mut tables: HashMap<TableKey, bool> = HashMap::new();
+        for table in self.locks.held_by_batches() {
+            tables.entry(table).or_default();
+        }
+        for table in self.visibility.tables() {
+            tables.entry(table).or_default();
+        }
+        for table in self.visibility.names.tables() {
+            tables.insert(table, true);
+        }
+        let tables = tables.into_iter().filter_map(|(table, names)| {
+            let guard = addresses.guard(&table, names)?;
+            Some((table, guard))
+        });
+        tables.collect()
     }
 
     /// Releases the guards that batches do not need any more.

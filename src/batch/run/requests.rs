@@ -244,6 +244,10 @@ impl BatchRun {
             pause = Some(pause_before_retry(self.entries[entry].retries));
             self.entries[entry].retries += 1;
         }
+        // Until the decision, the batch uses what its caller's request was routed by.
+        if self.caller.is_none() {
+            self.coordinator.follow(&mut self.plan, &mut self.backends);
+        }
         let most = self.coordinator.settings().in_flight;
         let backend = self.plan.entries[entry].backend.name();
         CallTurn {

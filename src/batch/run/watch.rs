@@ -48,9 +48,9 @@ impl BatchRun {
         let visibility = self.coordinator.visibility.clone();
         let (subject, commit_flag) = (self.subject(entry), self.commit_flag.clone());
         let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
+        let (mut plan, mut backends) = (Arc::clone(&self.plan), self.backends.clone());
         Box::pin(async move {
-            let watched = &turn.plan.entries[entry];
-            let table = &watched.line.table;
+            let table = &turn.plan.entries[entry].line.table;
             let taken = || visibility.watched(table, &subject, &commit_flag) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
             let mut absent = 0;
@@ -65,6 +65,8 @@ impl BatchRun {
                 let began = Instant::now();
                 let found = {
                     let _call = turn.begins().await;
+                    coordinator.follow(&mut plan, &mut backends);
+                    let watched = &plan.entries[entry];
                     participant::find(watched, proof.as_ref(), true, &turn.caller).await
                 };
                 let is_there = match found {

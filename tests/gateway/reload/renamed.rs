@@ -174,3 +174,38 @@ async fn a_reload_that_gives_a_catalog_a_second_name_is_refused() {
         );
     }
 }
+
+/// Its catalog may not accept the old ones any more.
+#[tokio::test]
+async fn an_unfinished_batch_uses_the_credentials_of_a_reload() {
+    let world = undone("slot_cooldown: 0s").await;
+    let shown = |world: &World, operation: &str| {
+        let seen = world.catalog("east").seen_of(operation);
+        seen.last()
+            .map(|seen| seen.header("authorization").unwrap().to_owned())
+    };
+    let yaml = world.configuration();
+    let renew = async |name: &str| {
+        let yaml = with(&yaml, "Bearer service-of-east", &format!("Bearer {name}"));
+        let reply = world.reload(&yaml).await.ok().json();
+        assert_eq!(reply["warnings"], json!([]), "{reply}");
+    };
+    // A batch that watches.
+    renew("watching").await;
+    until("it looks again", || {
+        shown(&world, "describe_table_version").as_deref() == Some("Bearer watching")
+    })
+    .await;
+    // One that is rolled back.
+    let east = world.catalog("east");
+    east.fail_always(DELETE, Fault::Instead(500, BROKEN));
+    land(&world);
+    until("it is being deleted", || shown(&world, DELETE).is_some()).await;
+    renew("undoing").await;
+    until("it is deleted again", || {
+        shown(&world, DELETE).as_deref() == Some("Bearer undoing")
+    })
+    .await;
+    east.behave();
+    until("it is undone", || stored(&world, "east") == [1]).await;
+}

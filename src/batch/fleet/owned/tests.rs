@@ -63,12 +63,16 @@ impl GuardStore for SlowStore {
 const WAIT: Duration = Duration::from_secs(60);
 
 fn table() -> Vec<(TableKey, Guard)> {
+    table_at("t")
+}
+
+fn table_at(key: &str) -> Vec<(TableKey, Guard)> {
     let table = TableKey {
         backend: "lake".into(),
         table: Identifier::from_names(["t"]).unwrap(),
     };
     let guard = Guard {
-        key: "t".into(),
+        key: key.to_owned(),
         names: false,
     };
     vec![(table, guard)]
@@ -128,4 +132,26 @@ async fn a_guard_that_is_being_released_is_claimed_after_that() {
     assert!(released.await.unwrap() && claimed.await.unwrap());
     assert_eq!(store.asked(), (2, 1));
     assert_eq!(guards.len(), 1);
+}
+
+/// A table whose catalog gets another address is guarded at both: other gateways may use either.
+#[tokio::test(start_paused = true)]
+async fn a_table_is_guarded_at_each_address_of_its_catalog() {
+    let store = SlowStore::new();
+    let guards = OwnedGuards::new(Arc::clone(&store) as Arc<dyn GuardStore>);
+    store.claim.add_permits(2);
+    for key in ["before", "after", "before"] {
+        assert!(guards.claim(table_at(key), WAIT).await.is_ok());
+    }
+    assert_eq!((store.asked(), guards.len()), ((2, 0), 2));
+    tokio::time::advance(STAYS * 3).await;
+    let is_needed = |_: &TableKey| true;
+    assert!(guards.release(&Locks::default(), is_needed).await.is_ok());
+    assert_eq!(guards.len(), 2);
+    store.release.add_permits(2);
+    for left in [1, 0] {
+        tokio::time::advance(STAYS * 3).await;
+        let done = guards.release(&Locks::default(), |_| false).await;
+        assert!(done.is_ok() && guards.len() <= left, "{}", guards.len());
+    }
 }
