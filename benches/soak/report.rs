@@ -9,8 +9,9 @@ use crate::options::Options;
 use crate::processor;
 
 /// The columns of the curve that a line is fitted to, each with its unit.
-const FITTED: [(&str, &str); 6] = [
+const FITTED: [(&str, &str); 7] = [
     ("resident memory", "MiB"),
+    ("allocated memory", "MiB"),
     ("open files", "files"),
     ("threads", "threads"),
     ("file of the batch log", "MiB"),
@@ -37,7 +38,7 @@ impl Report {
             world.sites.len()
         );
         println!(
-            "minute    MiB files threads log MiB series  CPU % load % requests describe p50    p99 batch p50    p99 explained unexplained"
+            "minute    MiB allocated files threads log MiB series  CPU % load % requests describe p50    p99 batch p50    p99 explained unexplained"
         );
         // What filling the caches cost is not counted.
         let _ = world.tally.next_minute();
@@ -52,14 +53,21 @@ impl Report {
     pub async fn minute(&mut self, world: &World) {
         let mut minute = world.tally.next_minute();
         let usage = world.gateway.usage();
-        let series = series(world).await.unwrap_or(f64::NAN);
+        let page = metrics(world).await.unwrap_or_default();
+        let series = page.lines().filter(|line| !line.starts_with('#'));
+        let series = series.count() as f64;
+        let allocated = page.lines();
+        let mut allocated =
+            allocated.filter_map(|line| line.strip_prefix("nsgate_allocated_bytes "));
+        let allocated = allocated.next().and_then(|bytes| bytes.parse().ok());
+        let allocated = allocated.unwrap_or(f64::NAN) / f64::from(1 << 20);
         let now = used(world);
         let [gateway, load] = [0, 1].map(|at| (now[at] - self.used[at]).as_secs_f64() / 0.6);
         self.used = now;
         let [p50, p99] = minute.describes();
         let [batch_p50, batch_p99] = minute.batches();
         println!(
-            "{:>6} {:>6.1} {:>5} {:>7} {:>7.2} {series:>6} {gateway:>6.1} {load:>6.1} {:>8} {p50:>12.2} {p99:>6.2} \
+            "{:>6} {:>6.1} {allocated:>9.2} {:>5} {:>7} {:>7.2} {series:>6} {gateway:>6.1} {load:>6.1} {:>8} {p50:>12.2} {p99:>6.2} \
              {batch_p50:>9.2} {batch_p99:>6.2} {:>9} {:>11}",
             self.minutes.len() + 1,
             usage.resident_mib,
@@ -72,6 +80,7 @@ impl Report {
         );
         self.minutes.push([
             usage.resident_mib,
+            allocated,
             usage.files,
             usage.threads,
             usage.batch_log_mib,
@@ -130,12 +139,10 @@ fn used(world: &World) -> [Duration; 2] {
 }
 
 /// Returns the number of series on the page of metrics.
-async fn series(world: &World) -> Result<f64, String> {
+async fn metrics(world: &World) -> Result<String, String> {
     let mut scraper = Connection::open(world.gateway.admin).await?;
     let (_, page) = scraper
         .send(Message::get("/metrics".to_owned(), ""))
         .await?;
-    let page = String::from_utf8_lossy(&page);
-    let series = page.lines().filter(|line| !line.starts_with('#'));
-    Ok(series.count() as f64)
+    Ok(String::from_utf8_lossy(&page).into_owned())
 }

@@ -105,6 +105,8 @@ pub struct Fleet {
     /// Told of changes of the role. It wakes in the order of waiting, as a simulation that can be repeated needs it.
     changed: Notify,
     guarded: GuardedTables,
+    /// The random id of the log, once it is known.
+    log: OnceLock<Uuid>,
     tables: OnceLock<Arc<dyn LocalTables>>,
     /// True if requests are served without a lease, as `batch.without_log: serve` says.
     serves_without_log: bool,
@@ -167,6 +169,7 @@ impl Fleet {
             token: Uuid::new_v4().to_string(),
             expiries: AtomicU64::new(0),
             members: ArcSwap::default(),
+            log: OnceLock::new(),
             twins: Twins::default(),
             routes: ArcSwap::default(),
             counts: Counts::default(),
@@ -181,6 +184,17 @@ impl Fleet {
     /// The lease of this gateway.
     pub(in crate::batch) fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// Records the id of the log.
+    pub(in crate::batch) fn log_is(&self, id: Uuid) {
+        // It never changes.
+        let _ = self.log.set(id);
+    }
+
+    /// The random id of the log, which only the gateways that share it know; `None` before it is known.
+    pub fn log(&self) -> Option<Uuid> {
+        self.log.get().copied()
     }
 
     /// The guards, as a gateway that does not own the log knows them.

@@ -133,6 +133,7 @@ impl BatchRun {
         self.calls = calls;
         let open = &self.coordinator.open;
         open.insert(self.id, &self.intent, &self.origin, caller);
+        self.coordinator.tags.stage(self.id, &self.intent);
     }
 
     /// Runs the batch to its end. A batch with a hazard keeps its table locked until an operator resolves it.
@@ -171,6 +172,7 @@ impl BatchRun {
                     visibility.disclaim(line, (self.id, entry));
                 }
                 self.coordinator.open.remove(self.id);
+                self.coordinator.tags.unstage(self.id, &self.intent);
                 return self.withdraw().await;
             }
             if state.is_watching() {

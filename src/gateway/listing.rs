@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
+use uuid::Uuid;
 
 use crate::auth::access::Rights;
 use crate::backend::{AnswerStream, Authority, Backend, Failure, InternalRequest};
@@ -90,6 +91,8 @@ pub struct Request<'a> {
     pub rights: Option<Rights>,
     /// The origin of the request, for the requests to catalogs.
     pub origin: Origin,
+    /// The id of the batch log that this gateway shares with others.
+    pub log: Option<Uuid>,
 }
 
 /// True if [`answer`] must answer. Otherwise one catalog owns the whole answer, and the request can be forwarded.

@@ -43,6 +43,7 @@ pub(super) async fn answer(
         context: learned.context.clone().unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),
         origin: Origin::of(&head.extensions),
+        log: shared.batches.fleet().and_then(|fleet| fleet.log()),
     };
     listing::answer(
         &world.routes,

@@ -16,6 +16,9 @@ const START_TIME: usize = 19;
 pub struct ProcessFigures {
     /// The memory that is in use and not swapped out, in bytes.
     pub resident_bytes: u64,
+    /// The memory that the program has allocated and not freed, in bytes. The rest of `resident_bytes` is the allocator's,
+    /// and the program itself. `None` if the allocator does not tell.
+    pub allocated_bytes: Option<u64>,
     /// The processor time since the start, of the process and of the kernel for it, in seconds.
     pub cpu_seconds: f64,
     /// The number of open files, connections included.
@@ -36,6 +39,7 @@ impl ProcessFigures {
         let kilobytes = labelled(&status, "VmRSS:").unwrap_or_default();
         let mut figures = Self {
             resident_bytes: kilobytes.saturating_mul(1024),
+            allocated_bytes: allocated(),
             threads: labelled(&status, "Threads:").unwrap_or_default(),
             open_files: open_files(),
             start_time_seconds: start_time().unwrap_or_default(),
@@ -84,6 +88,20 @@ fn start_ticks(stat: &str) -> Option<u64> {
         .nth(START_TIME)?
         .parse()
         .ok()
+}
+
+#[cfg(feature = "jemalloc")]
+fn allocated() -> Option<u64> {
+    use tikv_jemalloc_ctl::{epoch, stats};
+
+    // The figures are as old as the last epoch.
+    epoch::advance().ok()?;
+    stats::allocated::read().ok()?.try_into().ok()
+}
+
+#[cfg(not(feature = "jemalloc"))]
+fn allocated() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::process::ProcessFigures;
 pub(super) struct RuntimeFamilies {
     cpu: Counter,
     resident: IntGauge,
+    allocated: IntGauge,
     open_files: IntGauge,
     max_files: Gauge,
     started: Gauge,
@@ -33,6 +34,10 @@ impl RuntimeFamilies {
             resident: new.gauge(
                 "process_resident_memory_bytes",
                 "Memory of the process that is in use and not swapped out, in bytes.",
+            ),
+            allocated: new.gauge(
+                "nsgate_allocated_bytes",
+                "Memory that the program has allocated and not freed, in bytes; 0 if the allocator does not tell.",
             ),
             open_files: new.gauge(
                 "process_open_fds",
@@ -78,6 +83,8 @@ impl RuntimeFamilies {
         let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         grow(&self.cpu, figures.cpu_seconds);
         self.resident.set(whole(figures.resident_bytes));
+        let allocated = figures.allocated_bytes.unwrap_or_default();
+        self.allocated.set(whole(allocated));
         self.open_files.set(whole(figures.open_files));
         self.max_files.set(figures.max_files as f64);
         self.started.set(figures.start_time_seconds);

@@ -9,7 +9,7 @@ use crate::protocol::operation::Operation;
 mod series;
 
 /// The names that dashboards and alerts depend on.
-const NAMES: [&str; 56] = [
+const NAMES: [&str; 57] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -62,6 +62,7 @@ const NAMES: [&str; 56] = [
     "nsgate_worker_tasks",
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
+    "nsgate_allocated_bytes",
     "process_open_fds",
     "process_max_fds",
     "process_start_time_seconds",

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::in_flight::{Place, StreamNote};
 use super::{Fleet, Role, unavailable, unknowing};
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 
 /// The part of a request that batches may concern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +159,11 @@ impl Passage {
         // Without `Retry-After`: it is not safe to repeat it at once.
         Err(Error::unavailable(
             "this gateway lost its contact to the batch log while the change was carried out. It may have been carried out: look before you repeat it",
-        ))
+        )
+        .with_facts(ErrorFacts {
+            undecided: true,
+            ..ErrorFacts::default()
+        }))
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Removal {
 
 /// The largest number of pages that are read to check that versions are gone.
 const PAGES: usize = 1000;
+/// The number of versions that is asked for on a page. Catalogs may have pages of 10 otherwise.
+const ON_A_PAGE: usize = 1000;
 
 /// Removes exactly the object that the entry created. The result must be checked with another request, whatever the
 /// answer is.
@@ -105,6 +107,7 @@ async fn lacks_versions(
     let mut token = None;
     for _ in 0..PAGES {
         let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
+        ask.query.push(("limit", ON_A_PAGE.to_string()));
         ask.query
             .extend(line.branch.iter().map(|branch| ("branch", branch.clone())));
         ask.query.extend(token.map(|token| ("page_token", token)));

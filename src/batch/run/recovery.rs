@@ -58,6 +58,10 @@ pub async fn recover(
     }
     // The outcomes of finished batches are read when somebody asks for them.
     let mut unfinished = 0;
+    // Before the first of them looks at its versions.
+    for record in &past.kept {
+        coordinator.tags.stage(record.id, &record.intent);
+    }
     for mut record in past.kept {
         let outcome = outcomes.recall(&record);
         for entry in past.made.let_go(&mut record) {
@@ -175,6 +179,7 @@ async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogErr
     }
     log.end(id, (coordinator.clock)()).await?;
     coordinator.open.remove(id);
+    coordinator.tags.unstage(id, &record.intent);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::backend::Authority;
 use crate::batch::participant::{
     self, CallerContext, CreateOutcome, Found, Removal, UnclearAnswer,
 };
+use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Match, Refusal};
 use crate::batch::visibility::LateArrival;
 use crate::config::BatchMode;
@@ -70,10 +71,12 @@ impl BatchRun {
         let atomic = Arc::clone(&self.coordinator.atomic);
         let tags = self.coordinator.tags.clone();
         let given_up = Arc::clone(&self.given_up);
+        let registration = self.registration(entry);
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut apart = None;
-            let asked = &turn.plan.entries[entry];
+            let asked = registration.as_ref();
+            let asked = asked.unwrap_or(&turn.plan.entries[entry]);
             let created = match together {
                 Some(together) => {
                     let (created, supported) = together.await;
@@ -127,6 +130,7 @@ impl BatchRun {
         let (subject, commit_flag) = (self.subject(entry), self.commit_flag.clone());
         let has_rival = self.intent.entries[entry].contested && !known.is_held;
         let contested_before = known.is_contested || has_rival;
+        let id = self.id;
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
@@ -160,6 +164,16 @@ impl BatchRun {
                     || coordinator.tags.denies(asked, described.as_ref()))
             {
                 *likeness = Match::Incomparable;
+            }
+            let shown = described.as_ref().and_then(|it| it.proof.e_tag.as_deref());
+            if let Finding::Present { likeness, .. } = &mut finding
+                && matches!(likeness, Match::Alike | Match::Incomparable)
+                && let Some((version, tag)) = asked.version().zip(shown)
+                && coordinator
+                    .tags
+                    .is_of_another(id, &asked.line, version, tag)
+            {
+                *likeness = Match::Unlike;
             }
             EffectOutcome {
                 described: described.map(|described| (entry, described)),
@@ -221,6 +235,16 @@ impl BatchRun {
                 std::future::pending().await
             }
         }
+    }
+
+    /// The entry that registers a table with the properties that it had when its names were locked; `None` for other
+    /// entries. Those from before may be of another table with its location.
+    fn registration(&self, entry: usize) -> Option<Entry> {
+        self.plan.origin(entry)?;
+        let found = self.entries[entry + 1].described.as_ref()?;
+        let planned = self.plan.entries[entry].clone();
+        let body = participant::registration(&planned.line.table.table, found);
+        Some(Entry { body, ..planned })
     }
 
     fn caller_context(&self) -> CallerContext {

@@ -42,6 +42,7 @@ impl<'a> PageRequest<'a> {
             operation: request.operation,
             level: request.id,
             delimiter: request.query.delimiter()?,
+            log: request.log,
         };
         let token = query.get("page_token")?.filter(|token| !token.is_empty());
         let from = token.map(|token| scope.open(&token)).transpose()?;

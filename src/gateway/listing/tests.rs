@@ -96,6 +96,7 @@ async fn ask(
         context: Context::default(),
         rights: None,
         origin: Origin::default(),
+        log: None,
     };
     match answer(&sample(), script, &script.names, request).await {
         Ok(response) => {

@@ -3,15 +3,18 @@
 //! A token is the base64url of a version byte, eight bytes of checksum and the position after the page. The checksum
 //! covers the parameters of the listing, so that a token of another listing is refused in the same way as a garbled
 //! one. A catalog's own page token is part of the position, and can contain a name. So the position of a caller who may
-//! not see every name is encrypted, with a key that only this process has: after a restart such a token is refused.
+//! not see every name is encrypted. Gateways that share a batch log derive the key from the log's random id, so that each
+//! reads the tokens of the others. Any other key is this process's own: after a restart its tokens are refused.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
@@ -29,6 +32,8 @@ pub(super) struct Scope<'a> {
     pub(super) operation: Operation,
     pub(super) level: &'a Identifier,
     pub(super) delimiter: Cow<'a, str>,
+    /// The id of the batch log that this gateway shares with others; `None` if there is none, or it is not known yet.
+    pub(super) log: Option<Uuid>,
 }
 
 /// The position between two names of a listing.
@@ -97,18 +102,29 @@ impl Scope<'_> {
     fn encrypt(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = text.to_vec();
         let aad = Aad::from(self.check(b"").to_be_bytes());
-        let nonce = key()?.seal_in_place_append_tag(aad, &mut sealed).ok()?;
+        let seal = |key: &RandomizedNonceKey, sealed: &mut Vec<u8>| {
+            key.seal_in_place_append_tag(aad, sealed).ok()
+        };
+        let nonce = match self.log {
+            Some(log) => seal(&key_of(log)?, &mut sealed)?,
+            None => seal(own_key()?, &mut sealed)?,
+        };
         Some([&[SEALED], &nonce.as_ref()[..], &sealed].concat())
     }
 
     fn decrypt(&self, sealed: &[u8]) -> Option<Vec<u8>> {
-        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
-        let mut text = text.to_vec();
-        let aad = Aad::from(self.check(b"").to_be_bytes());
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let length = key()?.open_in_place(nonce, aad, &mut text).ok()?.len();
-        text.truncate(length);
-        Some(text)
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let open = |key: &RandomizedNonceKey| {
+            let mut text = sealed.to_vec();
+            let aad = Aad::from(self.check(b"").to_be_bytes());
+            let nonce = Nonce::assume_unique_for_key(*nonce);
+            let length = key.open_in_place(nonce, aad, &mut text).ok()?.len();
+            text.truncate(length);
+            Some(text)
+        };
+        let shared = self.log.and_then(key_of);
+        // It may be from before this gateway knew the log.
+        shared.as_ref().and_then(open).or_else(|| open(own_key()?))
     }
 
     /// Returns the FNV-1a checksum, 64 bits. It detects mistakes; a forged token gains nothing.
@@ -127,8 +143,16 @@ impl Scope<'_> {
     }
 }
 
+/// Returns the key of the gateways that share a batch log.
+fn key_of(log: Uuid) -> Option<RandomizedNonceKey> {
+    let mut hasher = Hasher::new(&SHA256);
+    hasher.update(b"nsgate page token");
+    hasher.update(log.as_bytes());
+    RandomizedNonceKey::new(&AES_256_GCM, hasher.finish().as_ref()).ok()
+}
+
 /// Returns the key of this process; `None` if the system has no random numbers.
-fn key() -> Option<&'static RandomizedNonceKey> {
+fn own_key() -> Option<&'static RandomizedNonceKey> {
     static KEY: OnceLock<Option<RandomizedNonceKey>> = OnceLock::new();
     let new = || {
         let mut bytes = [0; KEY_BYTES];
@@ -170,6 +194,7 @@ mod tests {
                         operation,
                         level,
                         delimiter: delimiter.into(),
+                        log: None,
                     });
                 }
             }
@@ -192,6 +217,26 @@ mod tests {
         }
     }
 
+    /// Each `Scope` stands for a gateway; those of this test have one process in common, and so its own key.
+    #[test]
+    fn gateways_that_share_a_log_open_each_others_tokens() {
+        let level = Identifier::root();
+        let with = |log: Option<u128>| Scope {
+            operation: Operation::ListTables,
+            level: &level,
+            delimiter: "$".into(),
+            log: log.map(Uuid::from_u128),
+        };
+        let position = position("t");
+        let sealed = with(Some(1)).seal(&position, true).unwrap();
+        assert_eq!(with(Some(1)).open(&sealed).unwrap(), position);
+        for other in [None, Some(2)] {
+            assert!(with(other).open(&sealed).is_err());
+        }
+        let before = with(None).seal(&position, true).unwrap();
+        assert_eq!(with(Some(1)).open(&before).unwrap(), position);
+    }
+
     #[test]
     fn a_garbled_token_is_refused() {
         let level = Identifier::root();
@@ -199,6 +244,7 @@ mod tests {
             operation: Operation::ListAllTables,
             level: &level,
             delimiter: "$".into(),
+            log: None,
         };
         for is_secret in [false, true] {
             refuses_garbled(

@@ -35,7 +35,7 @@ const CLAIM: &str = "SELECT claim_3($1, $2, $3, $4, $5, $6)";
 /// One statement, because each gateway asks it at every look.
 const STATE: &str = "SELECT owner, ticket, released,
     ARRAY(SELECT ticket FROM owed WHERE member = $1 ORDER BY ticket),
-    ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log";
+    ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id), id FROM log";
 const GUARDS_AFTER: &str = "SELECT key, names, ticket FROM guard WHERE ticket > $1";
 const KEYS: &str = "SELECT key FROM guard";
 const OWED: &str = "SELECT DISTINCT ticket FROM owed WHERE ticket = ANY ($1)";
@@ -305,6 +305,7 @@ impl GuardKeeper<'_> {
             (row.get(0), row.get(1), row.get(2));
         // Not younger than the look at the guards below, which therefore shows those of every ticket that is owed.
         let owed: Vec<i64> = row.get(3);
+        self.fleet.log_is(row.get(6));
         let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(4), row.get(5));
         let is_one_dead = self.observer.borrow_mut().beats(ids.into_iter().zip(beats));
         if known.owner != Some(owner) || is_one_dead {

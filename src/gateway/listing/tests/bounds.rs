@@ -81,6 +81,7 @@ fn request<'a>(level: &'a Identifier, query: &'a str) -> Request<'a> {
         context: Context::default(),
         rights: None,
         origin: Origin::default(),
+        log: None,
     }
 }
 

@@ -115,6 +115,7 @@ async fn list(
         authority: Authority::Caller(None),
         context: Context::default(),
         origin: Origin::default(),
+        log: None,
         rights,
     };
     let response = answer(routes, trees, &Names::default(), request)

@@ -88,6 +88,7 @@ async fn page(
         context: Context::default(),
         rights: None,
         origin: Origin::default(),
+        log: None,
     };
     *shelves.cost.lock().unwrap() = Cost::default();
     let response = answer(routes, shelves, &shelves.names, request).await;
