@@ -175,6 +175,7 @@ impl Batches {
             Ok(permit) => permit,
             Err(full) => {
                 let error = full.into_error();
+                self.coordinator.metrics.refused();
                 // Requests that have joined meanwhile get the same answer.
                 outcome.refuse(&error);
                 self.outcomes.finish(&key, has_key, &outcome).await;

@@ -266,24 +266,17 @@ impl<'a> Owner<'a> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || needed_locks::key(backend, there);
+        // The latest version is asked for once the lock is held.
+        let is_latest = matches!(question, VersionQuestion::Latest);
+        let _waiting = (!is_latest).then(|| waiting(backend, request));
         let answer = match question {
-            VersionQuestion::Versions => {
-                let _waiting = waiting(backend, request);
-                batches.list_versions(backend, key(), take(request)).await
-            }
+            VersionQuestion::Versions => batches.list_versions(backend, key(), take(request)).await,
             VersionQuestion::Version => {
-                let _waiting = waiting(backend, request);
                 let request = take(request);
                 batches.describe_version(backend, key(), request).await
             }
-            VersionQuestion::Tables => {
-                let _waiting = waiting(backend, request);
-                list_tables(batches, backend, there, take(request)).await
-            }
-            VersionQuestion::Table => {
-                let _waiting = waiting(backend, request);
-                batches.describe_table(backend, key(), take(request)).await
-            }
+            VersionQuestion::Tables => list_tables(batches, backend, there, take(request)).await,
+            VersionQuestion::Table => batches.describe_table(backend, key(), take(request)).await,
             // A hidden name can reappear without a batch that readers could wait for.
             VersionQuestion::Latest if batches.names().is_hidden(key) => Err(self.not_found()),
             // Holds the lock until the head of the answer: a catalog that sends it has chosen the version that it

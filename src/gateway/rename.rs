@@ -7,7 +7,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::waiting;
-use super::{RoutingSnapshot, Shared, audited, commit, operation_of, outgoing};
+use super::{RoutingSnapshot, Shared, audited, bulkhead, commit, operation_of, outgoing};
 use crate::auth::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{
@@ -121,6 +121,7 @@ async fn by_the_catalog(
         return Ok(None);
     }
     let named = (&old.there, old.asked != old.there);
+    bulkhead::check(shared.free.as_ref(), &shared.world, backend)?;
     outgoing::address(
         &mut request,
         Operation::RenameTable,

@@ -8,7 +8,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::send;
-use super::{RoutingSnapshot, Shared, forward, operation_of, outgoing};
+use super::{RoutingSnapshot, Shared, bulkhead, forward, operation_of, outgoing};
 use crate::auth::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{TableKey, TransactionStatus, is_unsupported};
@@ -53,6 +53,11 @@ pub(super) async fn serve(
         again.headers_mut().insert(ACCEPT_ENCODING, identity);
         outgoing::check(backend, operation, (id, id))?;
         outgoing::address(&mut again, operation, (id, false), backend.reading())?;
+        let has_room = bulkhead::check(shared.free.as_ref(), world, backend);
+        if let Err(full) = has_room {
+            failed.get_or_insert(Err(full));
+            continue;
+        }
         match answered(backend, &mut again, shared.answer_timeout).await {
             Ok(CatalogAnswer::Known(answer)) => return Ok(answer),
             Ok(CatalogAnswer::Unknown) => is_unknown = true,

@@ -3,7 +3,7 @@
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
-use super::{RoutingSnapshot, Shared, operation_of, outgoing};
+use super::{RoutingSnapshot, Shared, bulkhead, operation_of, outgoing};
 use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
@@ -27,6 +27,9 @@ pub(super) async fn answer(
     if let Some(owner) = owner {
         let there = owner.to_catalog(id);
         outgoing::check(world.backend(owner), operation, (id, &there))?;
+    }
+    for mount in world.routes.below(id).chain(owner) {
+        bulkhead::check(shared.free.as_ref(), world, world.backend(mount))?;
     }
     let elsewhere = owner.filter(|owner| !owner.keeps_path());
     let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
