@@ -170,7 +170,7 @@ impl Shared {
             || listing::concerns(&self.world.routes, operation, id, partly)
     }
 
-    /// Answers all operations that are not just forwarded.
+    /// Serves operations that are decided here, and forwards what turns out to concern one catalog.
     async fn serve(
         self: Arc<Self>,
         operation: Operation,
@@ -198,8 +198,8 @@ impl Shared {
     }
 }
 
-/// Returns the operation and the path's identifier. Both stay in the request's context: by them a breaker tells the
-/// failures of one table from those of a catalog.
+/// Returns the operation and the path's identifier. Both stay in the request's context, because a breaker groups failures by
+/// table.
 fn named(request: &Request<Body>) -> Result<(Operation, Identifier), Error> {
     let learned = RequestContext::of(request.extensions());
     let operation = known("operation", learned.operation)?;
@@ -222,7 +222,7 @@ fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
 fn known<T>(what: &str, fact: Option<T>) -> Result<T, Error> {
     fact.ok_or_else(|| {
         Error::internal(
-            "the gateway is put together wrongly",
+            "internal error: the request has come without what an earlier layer should have found out; report it with its `x-request-id`",
             format!("no {what} is known of the request"),
         )
     })

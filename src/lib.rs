@@ -107,8 +107,10 @@
 //! - **mount**: a prefix of names that clients see, and the backend that serves everything below it.
 //! - **batch**: changes of several tables that happen together or not at all.
 //! - **reveal**: all versions of a committed batch become visible to readers in one step.
-//! - **cool-down**, or rest: the time after a rollback in which the same version number is not created again.
-//! - **watch**: checking, for 15 minutes, for a create or a delete that got no clear answer and may still arrive.
+//! - **rest** (`batch.undone_rest`, 0.5 s): the time after a rollback in which nobody makes the same version number again.
+//! - **cool-down** (`batch.slot_cooldown`, 60 s): the time after a rollback in which versions above that number are refused,
+//!   because they may have been built on what is gone.
+//! - **watch** (15 minutes): checking for a create, and waiting for a delete, that got no clear answer and may still arrive.
 //! - **hazard**: a version that cannot be proven to be the batch's own; it stays hidden and locked for an operator.
 //! - **stranded**: a batch whose backend is no longer in the configuration.
 //! - **contested**: a version number that another writer has requested, too; only its e_tag proves whose it is.

@@ -45,7 +45,8 @@ impl PrefixEntry for Rule {
     }
 }
 
-/// The rules as they concern one caller: the extension of a request that its path alone does not decide.
+/// The rules as they concern one caller, for names that only the body or the catalog shows. A request without this extension
+/// is decided by its path.
 #[derive(Clone, Debug)]
 pub struct Rights {
     rules: Arc<Rules>,

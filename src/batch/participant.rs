@@ -384,7 +384,7 @@ fn silent(backend: &Backend, failure: &Failure) -> Refusal {
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
-    tracing::warn!(backend = %backend.name(), cause = %failure, "no answer from a catalog to a batch request");
+    tracing::warn!(backend = %backend.name(), cause = %failure, "no answer from a catalog to a batch request; the batch finds out what happened and goes on by itself");
     if let Failure::NoToken(refusal) = failure {
         return Refusal::from(&refusal.to_error(backend.name()));
     }

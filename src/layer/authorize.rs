@@ -156,7 +156,7 @@ fn transaction(
 
 fn misplaced() -> Error {
     Error::internal(
-        "the gateway is put together wrongly",
+        "internal error: the request has come without what an earlier layer should have found out; report it with its `x-request-id`",
         "authorize stands before what it needs to know",
     )
 }

@@ -36,7 +36,7 @@ pub enum BatchState {
     Undoing,
     /// A change of the batch waits for an operator.
     Hazard,
-    /// The batch is undone; a create that got no answer may still arrive.
+    /// The batch is settled and its tables are unlocked; a request of it that got no clear answer may still arrive.
     Watching,
     /// The batch has entries in a backend that is no longer configured.
     Stranded,

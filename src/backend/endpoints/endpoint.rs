@@ -167,8 +167,12 @@ impl Endpoint {
         if self.health.note(found) {
             let (backend, address) = (self.board.name(), &self.address);
             match why {
-                Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
-                None => tracing::info!(%backend, address, "backend is up"),
+                Some(why) => {
+                    tracing::warn!(%backend, address, cause = why, "an address of a backend failed its health check")
+                }
+                None => {
+                    tracing::info!(%backend, address, "an address of a backend passes its health check again")
+                }
             }
         }
         if well {

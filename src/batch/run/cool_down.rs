@@ -1,4 +1,4 @@
-//! The cool-down of a version number after an undo has freed it, in which no writer may use it.
+//! The rest of a version number after an undo has freed it, in which no writer may make it.
 
 use std::time::Duration;
 

@@ -101,7 +101,10 @@ pub(super) async fn page<C: Catalogs + ?Sized>(
     let room = limit.unwrap_or(usize::MAX);
     let read = tokio::time::timeout(TIME, reading.fill(segments, from, room)).await;
     read.unwrap_or_else(|_| {
-        let message = "the catalogs did not list a page in time";
+        let message = format!(
+            "the catalogs did not list a page within {} s; retry, or list a namespace below this one",
+            TIME.as_secs()
+        );
         Err(ListingError::Error(Error::unavailable(message)))
     })
 }

@@ -92,8 +92,9 @@ struct AccessLine<'a> {
     /// The contract's code; `None` unless the gateway itself refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
-    /// The reason why a token was refused: the label under which `nsgate_authentication_failures_total` counts it,
-    /// or `exchange` if a catalog's token server issued none for it.
+    /// A fixed word for the refusal: the reason why a token was refused (a label of
+    /// `nsgate_authentication_failures_total`), the limit that was reached (a label of `nsgate_limited_requests_total`),
+    /// `exchange` if a catalog's token server issued no token, or `audit` if the audit log cannot be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// True if the client has the whole response.

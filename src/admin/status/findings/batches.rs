@@ -5,7 +5,8 @@ use crate::admin::gateways::GatewayList;
 use crate::admin::status::report::{BatchLine, StatusReport};
 use crate::metrics::BatchState;
 
-/// The age at which a batch that does not go on is critical, in seconds, as its alerts have it.
+/// The age at which a batch that does not go on is critical, in seconds. `NsgateBatchUndoStuck` and
+/// `NsgateBatchRemovalStuck` wait for ten minutes.
 const STUCK: u64 = 120;
 
 /// Returns what is the matter with the batch log, and with the gateways that share it.
