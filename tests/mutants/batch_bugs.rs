@@ -268,7 +268,7 @@ pub const BATCH_BUGS: &[Bug] = &[
     Bug {
         name: "what was freed of one table is freed of the next of its name",
         file: "src/batch/api/table_lock.rs",
-        right: "            self.coordinator.renamed(&table).await;\n",
+        right: "            self.coordinator.unclaim(&table).await;\n",
         wrong: "",
         checkers: &[SIMULATION],
     },

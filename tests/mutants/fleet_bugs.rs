@@ -15,6 +15,13 @@ const SILENCE: &[&str] = &["--lib", "postgres::observer"];
 
 pub const FLEET_BUGS: &[Bug] = &[
     Bug {
+        name: "a table is guarded only at the address that its catalog had first",
+        file: "src/batch.rs",
+        right: "        if self.fleet().is_some() {\n            let coordinator",
+        wrong: "        if false && self.fleet().is_some() {\n            let coordinator",
+        checkers: &[FLEET],
+    },
+    Bug {
         name: "removals that were refused are carried out by the next owner",
         file: "src/batch/step/state.rs",
         right: "state.failure = Some(State::left_behind());",
@@ -118,7 +125,7 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a guard is claimed while it is being released",
         file: "src/batch/fleet/owned.rs",
-        right: "            owned.get(table).is_some_and(|known| known.is_released)",
+        right: "            owned.get(&guard.key).is_some_and(|known| known.is_released)",
         wrong: "            owned.get(table).is_some_and(|known| known.is_released && known.claims > 9)",
         checkers: &[OWNED],
     },
@@ -146,8 +153,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "the tables of recovered batches are not guarded",
         file: "src/batch/run/guarding.rs",
-        right: "            let strays = guards.replace(tables.collect(), &known).await?;",
-        wrong: "            let strays = guards.replace(tables.take(0).collect(), &known).await?;",
+        right: "            let strays = guards.replace(tables, &known).await?;",
+        wrong: "            let strays = guards.replace(Vec::from_iter(tables.into_iter().take(0)), &known).await?;",
         checkers: &[SIMULATED],
     },
     Bug {

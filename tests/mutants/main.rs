@@ -16,6 +16,7 @@ mod bug;
 mod fleet_bugs;
 mod protections;
 mod protocol_bugs;
+mod removal_bugs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use bug::Bug;
 use fleet_bugs::FLEET_BUGS;
 use protections::PROTECTIONS;
 use protocol_bugs::PROTOCOL_BUGS;
+use removal_bugs::REMOVAL_BUGS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The parts that a copy needs to be built and tested.
@@ -86,7 +88,7 @@ fn every_planted_bug_is_caught() {
 }
 
 fn all() -> impl Iterator<Item = &'static Bug> {
-    let batches = PROTOCOL_BUGS.iter().chain(BATCH_BUGS);
+    let batches = PROTOCOL_BUGS.iter().chain(BATCH_BUGS).chain(REMOVAL_BUGS);
     batches.chain(PROTECTIONS).chain(FLEET_BUGS)
 }
 

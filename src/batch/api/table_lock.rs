@@ -61,9 +61,7 @@ impl Batches {
     /// Locks a table shared while its name is given, taken away or given to another. Fails with 503 while a request
     /// that a batch sent about the table may still arrive.
     pub async fn hold_for_name(&self, table: TableKey) -> Result<Hold, Error> {
-        let hold = self.hold_at_rest(&table, None).await?;
-        let allowed = self.coordinator.visibility.may_rename(&table);
-        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
+        let hold = self.hold_to_delete(table.clone()).await?;
         if !self.coordinator.visibility.is_empty() {
             self.coordinator.unclaim(&table).await;
         }
