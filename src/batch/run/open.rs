@@ -99,6 +99,14 @@ impl OpenBatch {
         Duration::from_millis(until.saturating_sub(now_millis()))
     }
 
+    /// The state of a batch that is rolled back, and has not unlocked all of its tables.
+    fn undoing(&self) -> BatchState {
+        match self.hazards() {
+            0 => BatchState::Undoing,
+            _ => BatchState::Hazard,
+        }
+    }
+
     /// The number of its changes that wait for an operator.
     pub fn hazards(&self) -> usize {
         let hazards = self.entries.iter().filter(|entry| entry.hazard.is_some());
@@ -224,7 +232,7 @@ impl OpenBatches {
     /// Records that a create has landed after all: the batch is rolled back once more.
     pub(super) fn landed(&self, id: BatchId) {
         self.change(id, |batch| {
-            batch.state = BatchState::Undoing;
+            batch.state = batch.undoing();
             batch.watched_until_millis = None;
         });
     }
@@ -233,10 +241,7 @@ impl OpenBatches {
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
             batch.entries[entry].hazard = hazard.map(|hazard| Cow::Borrowed(reason(hazard)));
-            batch.state = match batch.hazards() {
-                0 => BatchState::Undoing,
-                _ => BatchState::Hazard,
-            };
+            batch.state = batch.undoing();
         });
     }
 

@@ -263,15 +263,24 @@ pub static STATEMENTS: &[Statement] = &[
         },
     },
     Statement {
-        sql: "SELECT owner, ticket, released, ARRAY(SELECT ticket FROM owed WHERE member = $1 ORDER BY ticket), ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id) FROM log",
+        sql: "SELECT owner, ticket, released, ARRAY(SELECT ticket FROM owed WHERE member = $1 ORDER BY ticket), ARRAY(SELECT id FROM instance ORDER BY id), ARRAY(SELECT beat FROM instance ORDER BY id), id FROM log",
         parameters: &[UUID],
-        columns: &[UUID, I64, I64, I64S, UUIDS, I64S],
+        columns: &[UUID, I64, I64, I64S, UUIDS, I64S, UUID],
         run: |db, given, rows| {
             let me: Uuid = given.get(1);
             let owed = db.owed.iter().filter(|(_, member)| *member == me);
             let owed: Vec<i64> = owed.map(|(ticket, _)| *ticket).collect();
             let (ids, beats) = db.beats();
-            rows.only(&[&db.owner, &db.ticket, &db.released, &owed, &ids, &beats])
+            let id = Uuid::from_u128(1);
+            rows.only(&[
+                &db.owner,
+                &db.ticket,
+                &db.released,
+                &owed,
+                &ids,
+                &beats,
+                &id,
+            ])
         },
     },
     Statement {
