@@ -169,8 +169,8 @@ impl Batches {
     }
 
     /// Takes over the backends of a new configuration. Undecided batches keep the backends that they began with; decided
-    /// ones use the new ones at the same addresses. A batch that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
-    /// that are gone, or `new` under an old name.
+    /// ones use the new ones at the same addresses. A batch that waits for a backend continues if the backend is in the
+    /// list. Discards the learned properties of backends that are gone, or `new` under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         let names = self.coordinator.retain_backends(backends, new);
         self.without_rename.retain(|name| names.contains(name));

@@ -14,15 +14,16 @@ pub(in crate::batch) mod table_lock;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
-use http::{Response, StatusCode};
+use http::Response;
 
 pub use answer::json;
+use repeated::{different, unknown, withdrawn};
 
-use super::log::{Action, Intent, LogError, VersionRange};
+use super::log::{Action, Intent, VersionRange};
 use super::participant::CallerContext;
 use super::plan::{Entry, Plan};
 use super::step::{Event, Refusal, step};
-use super::{Batches, TableBranch, TableKey, busy, unread};
+use super::{Batches, TableBranch, TableKey};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
 use crate::batch::run::BatchRun;
@@ -31,7 +32,6 @@ use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
 use crate::error::code::Code;
-use crate::error::origin::ErrorOrigin;
 use crate::protocol::canonical;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable};
 use crate::protocol::context::Context;
@@ -244,30 +244,6 @@ impl Batches {
             origin: caller.origin.clone(),
         }
     }
-}
-
-/// Returns the answer to a request whose key cannot be looked up. It may be repeating a batch that was carried out.
-fn unknown(error: LogError, key: Option<&str>) -> Error {
-    match key {
-        Some(key) if matches!(error, LogError::Away { .. }) => busy(&format!(
-            "the batch log does not answer. If this batch was sent before, it may have been carried out: \
-             send it again with `Idempotency-Key: {key}` to learn how it ended"
-        ))
-        .of(ErrorOrigin::BatchLog),
-        _ => unread(error),
-    }
-}
-
-/// Returns the answer to a key that was used before with other entries.
-pub(super) fn different() -> Error {
-    let message = "this Idempotency-Key was used before, with other entries";
-    Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
-}
-
-/// Returns the answer to a key whose batch is being taken out of the log.
-pub(super) fn withdrawn() -> Error {
-    let message = "the batch with this Idempotency-Key was refused, and is not out of the batch log yet; retry later";
-    busy(message).of(ErrorOrigin::BatchLog)
 }
 
 impl Form {

@@ -22,6 +22,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;
 use crate::request::context::RequestContext;
+use crate::route::Mount;
 
 /// Gives a table another name, in its catalog or in another one.
 pub(super) async fn rename(
@@ -36,13 +37,11 @@ pub(super) async fn rename(
     *request.body_mut() = Body::full(body.clone());
     // Identifiers are spelled for the table's own catalog; another catalog never sees this body.
     let locate = |other: &Identifier| {
-        let (owner, mount) = (world.routes.find(other), mount);
-        let same = owner
-            .zip(mount)
-            .filter(|(owner, mount)| owner.backend == mount.backend);
-        let same = same
-            .filter(|(owner, _)| !owner.keeps_path())
-            .map(|(owner, _)| owner);
+        let owner = world.routes.find(other);
+        let same = owner.filter(|owner| {
+            let is_one = mount.is_some_and(|mount| owner.backend == mount.backend);
+            is_one && !owner.keeps_path()
+        });
         Ok(same.map(|owner| owner.to_catalog(other)))
     };
     request_body::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
@@ -80,13 +79,7 @@ fn old_end(world: &RoutingSnapshot, asked: &Identifier) -> Result<RenameEnd, Err
         let message = format!("{asked} is a mount and not a table");
         return Err(Error::new(Code::TableNotFound, message));
     }
-    let there = mount.to_catalog(asked);
-    there.check(world.backend(mount).reading())?;
-    Ok(RenameEnd {
-        backend: world.backend(mount).clone(),
-        there,
-        asked: asked.clone(),
-    })
+    at(world, mount, asked.clone())
 }
 
 /// Returns the backend and the catalog's identifier for a name of the rename.
@@ -100,10 +93,15 @@ pub(super) fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEn
         let message = format!("{asked} is a mount and cannot be a table");
         return Err(Error::invalid(message));
     }
+    at(world, mount, asked)
+}
+
+fn at(world: &RoutingSnapshot, mount: &Mount, asked: Identifier) -> Result<RenameEnd, Error> {
     let there = mount.to_catalog(&asked);
-    there.check(world.backend(mount).reading())?;
+    let backend = world.backend(mount).clone();
+    there.check(backend.reading())?;
     Ok(RenameEnd {
-        backend: world.backend(mount).clone(),
+        backend,
         there,
         asked,
     })

@@ -1,16 +1,17 @@
 //! Sends one request to a catalog until its answer's headers arrive: to which address, over which connection, how
 //! often.
 //!
-//! What may be sent again is decided here. Two places send again above or below this: `transport/http2.rs`, if the catalog
-//! says that it has not looked at the request (any request, three times in all), and `rest/unauthorized.rs`, with a new token
-//! after a 401 (reads, once).
+//! Decides what may be sent again, as below. Two other places send again: `transport/http2.rs`, if the catalog says that it
+//! has not looked at the request (any request, three times in all), and `rest/unauthorized.rs`, with a new token after a 401
+//! (reads, once).
 //!
 //! - A request of which nothing was written goes to the next address, whatever the request is.
 //! - A read whose body is in memory is retried after a reset, or after an answer that another address may better:
 //!   `attempts` in all, and each retry is paid from the budget. (One is free: over a pooled connection that the catalog
 //!   may have closed at that very moment.) An answer with `retry-after` is passed on, because the catalog said when to
 //!   retry.
-//! - A write that was begun to be written is never sent twice, nor is a body that streams, nor a request whose answer has begun to reach the caller.
+//! - A write of which anything was written is never sent twice, nor is a body that streams, nor a request whose answer has
+//!   begun to reach the caller.
 //!
 //! All attempts together have the time limit of one.
 

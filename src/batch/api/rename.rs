@@ -10,7 +10,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::Response;
 
 use super::outcomes::{Admission, Fingerprint, RequestKey};
-use super::{BatchCall, Caller, Form, different, withdrawn};
+use super::repeated::{different, withdrawn};
+use super::{BatchCall, Caller, Form};
 use crate::backend::Backend;
 use crate::batch::locks::Hold;
 use crate::batch::log::Action;

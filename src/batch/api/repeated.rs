@@ -1,12 +1,15 @@
-//! Requests that repeat a batch which the present configuration would refuse.
+//! Requests that repeat a batch: those that the present configuration would refuse, and the answers to a key that does not
+//! lead to its batch.
 
-use http::Response;
+use http::{Response, StatusCode};
 
-use super::{BatchCall, Caller, unknown, withdrawn};
-use crate::batch::Batches;
+use super::{BatchCall, Caller};
 use crate::batch::api::outcomes::{Admission, Fingerprint, RequestKey};
+use crate::batch::log::LogError;
+use crate::batch::{Batches, busy, unread};
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::origin::ErrorOrigin;
 
 impl Batches {
     /// Returns the answer to a request that cannot be carried out any more because of `error`: that of its batch, if it
@@ -35,4 +38,28 @@ impl Batches {
             _ => Err(error),
         }
     }
+}
+
+/// Returns the answer to a request whose key cannot be looked up. It may be repeating a batch that was carried out.
+pub(super) fn unknown(error: LogError, key: Option<&str>) -> Error {
+    match key {
+        Some(key) if matches!(error, LogError::Away { .. }) => busy(&format!(
+            "the batch log does not answer. If this batch was sent before, it may have been carried out: \
+             send it again with `Idempotency-Key: {key}` to learn how it ended"
+        ))
+        .of(ErrorOrigin::BatchLog),
+        _ => unread(error),
+    }
+}
+
+/// Returns the answer to a key that was used before with other entries.
+pub(super) fn different() -> Error {
+    let message = "this Idempotency-Key was used before, with other entries";
+    Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// Returns the answer to a key whose batch is being taken out of the log.
+pub(super) fn withdrawn() -> Error {
+    let message = "the batch with this Idempotency-Key was refused, and is not out of the batch log yet; retry later";
+    busy(message).of(ErrorOrigin::BatchLog)
 }

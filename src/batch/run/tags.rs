@@ -1,5 +1,5 @@
-//! What entity tags tell: which catalogs give a version the tag of the manifest that was staged for it, and which open
-//! batch has staged a manifest.
+//! Knows entity tags: which catalogs give a version the tag of the manifest that was staged for it, and which open batch has
+//! staged a manifest.
 //!
 //! Equal tags prove that a version is the staged one, at any catalog. Different tags prove the opposite only at a
 //! catalog that has kept every tag so far, or if another batch has staged the manifest with the tag that is shown.

@@ -192,7 +192,7 @@ async fn what_landed_below_one_that_is_being_undone_stays_hidden_until_it_is_und
     undone.ends().await;
 }
 
-/// Nobody can look, from before it lands until long after the watch would end.
+/// Every lookup fails, from before it lands until long after the watch would end.
 #[tokio::test(start_paused = true)]
 async fn what_landed_while_the_catalog_could_not_be_asked_stays_hidden_until_it_is_undone() {
     let undone = undone().await;
