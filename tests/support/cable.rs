@@ -1,7 +1,8 @@
 //! A cable between two programs that can be cut at a chosen moment, or swallow what passes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -28,6 +29,8 @@ struct State {
     /// The number of connections so far, and of those that are held up.
     connections: AtomicU64,
     frozen: AtomicU64,
+    /// The connections that had a request held up, by the port that the server sees.
+    held: Mutex<BTreeSet<u16>>,
     /// The words that mark a connection whose client has sent them; none if empty.
     marks: OnceLock<&'static str>,
     /// True if marked connections are held up.
@@ -38,6 +41,8 @@ struct State {
 /// One connection through the cable.
 struct Connection {
     number: u64,
+    /// The port that the server sees.
+    port: u16,
     is_marked: AtomicBool,
 }
 
@@ -100,6 +105,11 @@ impl Cable {
         self.state.changed.notify_waiters();
     }
 
+    /// Returns the connections that had a request held up so far, by the port that the server sees.
+    pub fn held(&self) -> BTreeSet<u16> {
+        self.state.held.lock().unwrap().clone()
+    }
+
     /// Marks the connections whose clients send `words`, from now on.
     pub fn mark(&self, words: &'static str) {
         self.state.marks.set(words).unwrap();
@@ -119,13 +129,16 @@ impl Cable {
 }
 
 impl State {
-    async fn passable(&self, connection: &Connection) {
+    async fn passable(&self, connection: &Connection, is_answer: bool) {
         let is_held = || {
             let holds_marked = self.holds_marked.load(Ordering::SeqCst);
             self.is_shut.load(Ordering::SeqCst)
                 || connection.number < self.frozen.load(Ordering::SeqCst)
                 || (holds_marked && connection.is_marked.load(Ordering::SeqCst))
         };
+        if is_held() && !is_answer {
+            self.held.lock().unwrap().insert(connection.port);
+        }
         while is_held() {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.changed.notified()).await;
         }
@@ -159,6 +172,7 @@ async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
     };
     let connection = &Connection {
         number: state.connections.fetch_add(1, Ordering::SeqCst),
+        port: far.local_addr().unwrap().port(),
         is_marked: AtomicBool::new(false),
     };
     near.set_nodelay(true).unwrap();
@@ -188,7 +202,7 @@ async fn pass(
         if !is_answer && state.marks(&buffer[..read]) {
             connection.is_marked.store(true, Ordering::SeqCst);
         }
-        state.passable(connection).await;
+        state.passable(connection, is_answer).await;
         if is_answer && state.cuts_here() {
             return;
         }

@@ -34,6 +34,9 @@ fn usual() -> Setup {
     setup.backend("east", HEALTH).backend("east", BREAKER)
 }
 
+/// What a stopped server does to a connection: `refused`, or `reset` if it came while the server stopped.
+const STOPPED: &str = "Connection re";
+
 /// Clients that send the same request again and again, each after the answer to the last.
 fn clients(world: &World, count: usize, path: &'static str, pause: Duration) -> JoinSet<()> {
     let mut clients = JoinSet::new();
@@ -70,7 +73,7 @@ pub async fn catalog_down(stage: &Stage) -> Fault {
     let clients = clients(&world, 1, EXISTS, Duration::from_millis(500));
     Fault {
         what: "catalog east is down".into(),
-        facts: strings(&["Connection refused", "it serves east"]),
+        facts: strings(&[STOPPED, "it serves east"]),
         command: check_online(&world),
         alert: &["NsgateBackendDown"],
         alert_names: vec!["`east`".into(), status_at(&world)],
@@ -221,7 +224,7 @@ pub async fn keys_cannot_be_fetched(stage: &Stage) -> Fault {
             "the keys of {} cannot be fetched; the old ones stay in use",
             token::ISSUER
         ),
-        facts: vec!["Connection refused".into(), url.clone()],
+        facts: vec![STOPPED.into(), url.clone()],
         command: format!("curl -fsS {url}"),
         alert: &["NsgateKeyRefreshFailing"],
         alert_names: vec![token::ISSUER.into(), status_at(&world)],
