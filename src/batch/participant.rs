@@ -304,6 +304,21 @@ pub async fn find(
     }
 }
 
+/// Looks for higher versions if the version that an entry creates was not found.
+pub async fn look_above(
+    entry: &Entry,
+    found: Found,
+    caller: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
+    if let (Some(version), Finding::Absent) = (entry.version(), found.finding)
+        && versions(&entry.backend, &entry.line, caller).await? > version
+    {
+        let finding = Finding::Buried;
+        return Ok(Found { finding, ..found });
+    }
+    Ok(found)
+}
+
 /// Returns true if the catalog answers that a version does not exist.
 pub async fn lacks_version(
     backend: &Backend,

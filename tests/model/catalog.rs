@@ -198,6 +198,7 @@ impl World {
             Tags::None => false,
         };
         let likeness = match self.tables[table].at(place) {
+            None if place < self.tables[table].next() => return Finding::Buried,
             None => return Finding::Absent,
             Some(Maker::Entry(_)) if proven => Match::Proven,
             Some(Maker::Stranger { alike: false }) => Match::Unlike,

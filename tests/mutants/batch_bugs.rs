@@ -84,6 +84,13 @@ pub const BATCH_BUGS: &[Bug] = &[
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
+        name: "what was built on a version during its delete is not looked for",
+        file: "src/batch/run/requests.rs",
+        right: "Ok(found) if undoing =>",
+        wrong: "Ok(found) if undoing && found.described.is_some() =>",
+        checkers: &[GATEWAY],
+    },
+    Bug {
         name: "undo in the caller's name",
         file: EFFECTS,
         right: "            self.caller = None;\n",

@@ -135,6 +135,10 @@ impl BatchRun {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.caller).await;
+            let found = match found {
+                Ok(found) if undoing => participant::look_above(asked, found, &turn.caller).await,
+                found => found,
+            };
             let Found {
                 mut finding,
                 described,

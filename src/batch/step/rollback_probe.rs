@@ -13,7 +13,7 @@ pub(super) struct RollbackProbe {
     pub(super) deleted: bool,
     /// True if the last delete was answered with success.
     pub(super) answered: bool,
-    /// True if the versions that seem to be built on it were looked up again.
+    /// True if the versions that seem to be built on it were looked up again, since the last delete.
     pub(super) rechecked: bool,
     /// True if a lookup did not find the version although it was not known to be deleted.
     pub(super) missed: bool,
@@ -68,6 +68,7 @@ impl RollbackProbe {
             evidence,
             deleted: true,
             answered: false,
+            rechecked: false,
             ..self
         }
     }

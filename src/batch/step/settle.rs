@@ -110,7 +110,7 @@ impl State {
         let EntryState::Probing(check) = self.progress[entry] else {
             return self.doubt(entry, effects);
         };
-        if finding != Finding::Absent {
+        if matches!(finding, Finding::Present { .. }) {
             self.is_there(entry, check);
         }
         let settled = match finding {
@@ -123,6 +123,22 @@ impl State {
                     return effects.push(Effect::Find { entry, again });
                 }
             },
+            // Whoever built on it did so between the look before the delete and the delete. Its rows are in the higher
+            // version, which stays hidden until an operator has decided. One answer may come from an old copy, and the
+            // higher version may be a late one of the batch.
+            Finding::Buried if check.rechecked => Settled::Hazard(Hazard::BuiltOn),
+            Finding::Buried => {
+                let check = RollbackProbe {
+                    rechecked: true,
+                    ..check
+                };
+                if self.doubts_above(entry) {
+                    self.progress[entry] = EntryState::Recheck(check);
+                    return self.proceed(effects);
+                }
+                self.progress[entry] = EntryState::Probing(check);
+                return effects.push(Effect::Find { entry, again: true });
+            }
             Finding::Present { likeness, latest } => match (likeness, check.evidence) {
                 // No writer may build on a version that a removal of ours may still hit. Nor is a version shown because a
                 // person wanted it deleted: it may be the batch's, made otherwise than it was staged.

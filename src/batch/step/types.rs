@@ -162,6 +162,8 @@ pub enum Match {
 pub enum Finding {
     /// The version does not exist now; a lost create may still land.
     Absent,
+    /// The version does not exist, but a higher one does: somebody built on it before it was deleted.
+    Buried,
     /// The version exists.
     Present {
         /// The comparison with the entry.

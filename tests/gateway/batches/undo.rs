@@ -194,3 +194,32 @@ async fn a_size_that_was_not_named_is_not_compared() {
     world.client().post(BATCH, &entries).await.ok();
     assert_both(&world, &[1, 2], "a manifest of the catalog's own").await;
 }
+
+/// The writer may be a gateway that was killed: what it had sent arrives between the look and the delete.
+#[tokio::test]
+async fn what_was_built_on_a_version_while_it_was_deleted_is_hidden_and_waits_for_a_person() {
+    let mut world = world("").await;
+    let gate = world.catalog("west").hold(DELETE);
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let table = ["west".to_owned(), "t1".to_owned()];
+    world
+        .catalog("west")
+        .store()
+        .put(&table, 3, "built on it".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    for run in ["at once", "after a restart"] {
+        let hazard = async {
+            while world.metric("nsgate_batch_hazards").await < 1.0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let hazard = tokio::time::timeout(crate::catalog::faults::PATIENCE, hazard);
+        hazard.await.expect(run);
+        assert_eq!(stored(&world, "west"), [1, 3], "{run}");
+        assert_eq!(visible(&world, "west").await, [1], "{run}");
+        world.restart().await;
+    }
+}

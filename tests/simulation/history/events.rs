@@ -186,7 +186,7 @@ impl Inner {
             from_behind |= history
                 .op(&author)
                 .is_some_and(|op| op.kind == Kind::Behind);
-            let Some(((op, _), (spot, number))) = history
+            let Some(((op, entry), (spot, number))) = history
                 .place(&author)
                 .zip(history.landed.get(&author).copied())
             else {
@@ -194,7 +194,9 @@ impl Inner {
                 self.wrong.push(wrong);
                 continue;
             };
-            if self.stored(spot).get(&number) != Some(&author) {
+            // A client's own removal or rename without an answer may arrive at any time.
+            let table = history.ops[op].entries[entry].table;
+            if self.stored(spot).get(&number) != Some(&author) && !history.adrift.contains(&table) {
                 let wrong = format!("{name} committed {author}, which is not there");
                 self.wrong.push(wrong);
             }

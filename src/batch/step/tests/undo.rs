@@ -209,3 +209,35 @@ fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
         "it was somebody else"
     );
 }
+
+/// Somebody built on the version between the look and the delete.
+#[test]
+fn what_is_buried_twice_is_a_hazard_and_stays_one_until_it_is_dug_out() {
+    let aborted = [
+        Event::Created(0),
+        Event::Unsent(1, no("no")),
+        Event::Decided(Decision::Abort),
+        Event::Noted(1),
+        Event::Found(0, present(Match::Proven, true)),
+        Event::Deleted(0),
+    ];
+    let (state, _) = run(preparing(), aborted);
+    let buried = Event::Found(0, Finding::Buried);
+    let (state, effects) = step(state, buried.clone());
+    assert_eq!(effects, [find_again(0)], "one look may be an old one");
+    let (_, effects) = step(state.clone(), Event::Found(0, Finding::Absent));
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Gone)]);
+    let (state, effects) = step(state, buried.clone());
+    assert_eq!(effects, [Note(0, Settled::Hazard(Hazard::BuiltOn))]);
+    let (state, _) = step(state, Event::Noted(0));
+    let (state, effects) = step(state, Event::Resolved(Decision::Abort));
+    assert_eq!(effects, [find(0)]);
+    let (state, effects) = run(state, [buried.clone(), buried]);
+    assert_eq!(
+        effects,
+        [find_again(0), Note(0, Settled::Hazard(Hazard::BuiltOn))]
+    );
+    let (state, _) = step(state, Event::Noted(0));
+    let (_, effects) = step(state, Event::Resolved(Decision::Commit));
+    assert_eq!(effects, [Note(0, Settled::Kept)]);
+}
