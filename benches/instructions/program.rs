@@ -49,7 +49,7 @@ impl Program {
             .args([&program(), "serve", "--config", "gateway.yaml"])
             .current_dir(folder.path())
             // Timed returns of memory to the system would change the counts, so freed memory is kept.
-            .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
+            .env("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
         let gateway = RunningGateway::start(&mut command);
         Self {
             address: gateway.address,

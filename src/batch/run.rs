@@ -44,7 +44,7 @@ use crate::batch::participant::{CallerContext, CatalogDescription};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::run::admission::Permit;
 use crate::batch::run::grouped_create::GroupedCreates;
-use crate::batch::step::{Decision, Effect, Event, Refusal, State, step};
+use crate::batch::step::{Decision, Effect, Event, Finding, Refusal, State, step};
 use crate::batch::visibility::Claim;
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::metrics::Phase;
@@ -237,6 +237,8 @@ impl BatchRun {
                 let line = &self.plan.entries[entry].line;
                 self.coordinator.visibility.noted(line, (self.id, entry));
             }
+            // What was described before is gone.
+            Event::Found(entry, Finding::Buried) => self.entries[entry].described = None,
             Event::Created(entry)
             | Event::Deleted(entry)
             | Event::Removed(entry)

@@ -3,6 +3,7 @@
 //! Random scenarios reach most of these cases, but seldom all of them in one run.
 
 mod answers;
+mod assumptions;
 mod clean;
 mod identity;
 mod names;
@@ -103,12 +104,21 @@ fn plays<F>(scenario: Scenario, script: impl FnOnce(Client) -> F + Send + 'stati
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let ended = ends(scenario, script);
+    assert!(ended.wrong.is_empty(), "{}", ended.wrong.join("\n"));
+    ended
+}
+
+/// Runs the script and prints its trace, whether or not a promise is broken.
+fn ends<F>(scenario: Scenario, script: impl FnOnce(Client) -> F + Send + 'static) -> Ended
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     watch_panics();
     let script: Script = Box::new(move |client| Box::pin(script(client)));
     let metrics = Arc::new(Metrics::new());
     let ended = simulate_with(scenario, &metrics, true, Some(script));
     println!("{}", ended.trace.join("\n"));
-    assert!(ended.wrong.is_empty(), "{}", ended.wrong.join("\n"));
     ended
 }
 

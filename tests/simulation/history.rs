@@ -37,6 +37,8 @@ pub struct History {
     pub refused: BTreeSet<(usize, String)>,
     /// The tables whose name was to change, or to be given, by requests that got no clear answer.
     pub adrift: BTreeSet<usize>,
+    /// True if the checks excuse nothing by a removal or a rename of a client that got no answer.
+    pub is_strict: bool,
     /// The authors who were told that another client was first: from then on nothing proves who made the version.
     pub contested: BTreeSet<String>,
     pub counts: Counts,
@@ -209,6 +211,13 @@ impl Op {
 }
 
 impl History {
+    /// Records that the names of these tables may change, by a request that got no clear answer.
+    pub fn drift(&mut self, tables: impl IntoIterator<Item = usize>) {
+        if !self.is_strict {
+            self.adrift.extend(tables);
+        }
+    }
+
     pub fn op(&self, author: &str) -> Option<&Op> {
         self.place(author).map(|(op, _)| &self.ops[op])
     }

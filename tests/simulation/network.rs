@@ -1,6 +1,7 @@
 //! The network between the gateway and the catalogs. Messages take time. If the scenario says so, they are lost, late,
 //! doubled or cut off, and catalogs answer what is false.
 
+mod bodies;
 mod fault;
 
 use std::collections::BTreeSet;
@@ -8,12 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, StreamExt as _};
 use http::{Request, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::StreamBody;
 use nsgate::backend::{self, Authority, Failure};
 use nsgate::body::Body;
 use nsgate::protocol::identifier::Identifier;
@@ -82,6 +79,10 @@ enum Answers {
     Refused(usize),
     /// The catalog does not act, and says that it did.
     Idle,
+    /// The catalog does not act, and refuses.
+    RefusedFirst,
+    /// The catalog acts, and says that it has not processed the request.
+    Unprocessed,
     /// The version exists, and the answer says that it does not.
     Stale,
 }
@@ -99,13 +100,13 @@ impl backend::Catalog for Wire {
     fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>> {
         Box::pin(async move {
             let (world, generation) = (&self.world, self.generation);
-            let question = question(request).await;
+            let question = Arc::new(question(request).await);
             let streams = question.operation == Operation::ListTableVersions && !question.own;
             world.if_alive(generation).await;
             world.point(generation, "a message is about to be sent");
             world.if_alive(generation).await;
             let waiting = Waiting(Arc::new(AtomicBool::new(true)));
-            let reply = self.send(question, &waiting.0)?;
+            let (reply, reads_after) = self.send(&question, &waiting.0)?;
             let reply = match reply.await {
                 Ok(reply) => reply,
                 // The message was lost, so no answer ever comes.
@@ -113,10 +114,10 @@ impl backend::Catalog for Wire {
             };
             world.if_alive(generation).await;
             let Reply { status, body } = reply?;
-            let body = if streams {
-                slow(&body)
-            } else {
-                Body::full(body)
+            let body = match reads_after {
+                Some(later) => self.read_later(question, later),
+                None if streams => bodies::slow(&body),
+                None => Body::full(body),
             };
             let mut response = Response::new(body);
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -127,24 +128,6 @@ impl backend::Catalog for Wire {
             Ok(response)
         })
     }
-}
-
-/// Returns a body that comes in pieces, some of which take as long as a part of a batch.
-fn slow(text: &str) -> Body {
-    const PAUSES: [u64; 5] = [0, 1, 40, 3, 11];
-    let pieces: Vec<Bytes> = text
-        .as_bytes()
-        .chunks(45)
-        .map(Bytes::copy_from_slice)
-        .collect();
-    let salt = text.len();
-    let pieces = stream::iter(pieces.into_iter().enumerate());
-    Body::stream(StreamBody::new(pieces.then(
-        move |(index, piece)| async move {
-            sleep(Duration::from_millis(PAUSES[(salt + index) % PAUSES.len()])).await;
-            Ok::<_, std::io::Error>(Frame::data(piece))
-        },
-    )))
 }
 
 async fn question(request: Request<Body>) -> Question {
@@ -169,15 +152,23 @@ async fn question(request: Request<Body>) -> Question {
 
 type Receiver = oneshot::Receiver<Result<Reply, Failure>>;
 
+/// A message on its way: where its answer arrives, and the time from the head of the answer to the catalog's read, if
+/// the head comes first.
+type Sent = (Receiver, Option<Duration>);
+
 impl Wire {
     /// Sends a message on its way, or both of its copies.
-    fn send(&self, question: Question, waited_for: &Arc<AtomicBool>) -> Result<Receiver, Failure> {
+    fn send(
+        &self,
+        question: &Arc<Question>,
+        waited_for: &Arc<AtomicBool>,
+    ) -> Result<Sent, Failure> {
         let world = &self.world;
         let inner = &mut *world.lock();
         inner.network.messages += 1;
         inner.history.counts.add("messages to catalogs", 1);
         let number = inner.network.messages;
-        let fault = world.fault(inner, number, &question, self.catalog);
+        let fault = world.fault(inner, number, question, self.catalog);
         let (fault, planned_far) = fault.unzip();
         world.trace(inner, || {
             let fault = fault.map_or(String::new(), |fault| format!("   ** {fault:?}"));
@@ -210,7 +201,7 @@ impl Wire {
             generation: self.generation,
             catalog: self.catalog,
             number,
-            question: Arc::new(question),
+            question: Arc::clone(question),
             waited_for: Arc::clone(waited_for),
             travel: random.millis(1, 6),
             pause: if puts_later {
@@ -223,10 +214,11 @@ impl Wire {
             doubled: false,
             reply: Some(reply),
         };
+        let mut reads_after = None;
         match fault {
             None => {}
             Some(Fault::NotSent) => return Err(Failure::NotSent("no connection".into())),
-            Some(Fault::RequestLost) => return Ok(receiver),
+            Some(Fault::RequestLost) => return Ok((receiver, None)),
             Some(Fault::ResetBefore) => return Err(Failure::Lost("reset".into())),
             Some(Fault::ResetLate) => {
                 (parcel.travel, parcel.reply) = (far, None);
@@ -247,10 +239,15 @@ impl Wire {
             }
             Some(Fault::Idle) => parcel.answers = Answers::Idle,
             Some(Fault::Stale) => parcel.answers = Answers::Stale,
-            Some(Fault::ActsLater) => {
+            Some(kind @ (Fault::ActsLater | Fault::RefusedFirst)) => {
                 tokio::spawn(parcel.copy(far).deliver());
-                parcel.answers = Answers::Idle;
+                parcel.answers = match kind {
+                    Fault::ActsLater => Answers::Idle,
+                    _ => Answers::RefusedFirst,
+                };
             }
+            Some(Fault::Unprocessed) => parcel.answers = Answers::Unprocessed,
+            Some(Fault::HeadFirst) => reads_after = Some(far),
             Some(kind @ (Fault::Duplicated | Fault::Retried)) => {
                 parcel.doubled = true;
                 let later = if near { random.millis(1, 40) } else { far };
@@ -264,7 +261,7 @@ impl Wire {
             }
         }
         tokio::spawn(parcel.deliver());
-        Ok(receiver)
+        Ok((receiver, reads_after))
     }
 }
 
@@ -306,12 +303,8 @@ impl Parcel {
             Answers::Error { after: false } => return Ok(refusal(500, 18, "disk on fire")),
             Answers::Conflict => return Ok(refusal(409, 14, "somebody was here")),
             Answers::Stale => return Ok(refusal(404, 11, "no such version")),
-            Answers::Idle => {
-                return Ok(Reply {
-                    status: 200,
-                    body: "{\"deleted_count\":1}".into(),
-                });
-            }
+            Answers::RefusedFirst => return Ok(refusal(400, 13, "this makes no sense")),
+            Answers::Idle => return Ok(self.as_if_done()),
             _ => {}
         }
         let reply = self.acted().await?;
@@ -321,6 +314,7 @@ impl Parcel {
         }
         Ok(match self.answers {
             Answers::Broken => return Err(Failure::Lost("reset".into())),
+            Answers::Unprocessed => return Err(Failure::NotSent("refused stream".into())),
             Answers::Error { .. } => refusal(500, 18, "disk on fire"),
             Answers::Refused(which) => {
                 let (status, code, message) = REFUSALS[which];

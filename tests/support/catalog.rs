@@ -44,6 +44,8 @@ pub struct Ways {
     pub renames: bool,
     /// True if it registers only places that are named relative to its root.
     pub relative: bool,
+    /// True if it also makes versions above the next one.
+    pub skips: bool,
 }
 
 /// The entity tags of versions.
@@ -58,6 +60,8 @@ pub enum Tags {
     Mixed,
     /// No tags.
     Hidden,
+    /// The same tag for every version and for every staged manifest.
+    Equal,
 }
 
 /// One catalog.
@@ -278,7 +282,17 @@ impl Version {
         Self {
             author: author.to_owned(),
             size,
-            tag: format!("s-{author}"),
+            tag: Tags::Kept.staged(author),
+        }
+    }
+}
+
+impl Tags {
+    /// The tag of the manifest that this author has staged.
+    pub fn staged(self, author: &str) -> String {
+        match self {
+            Self::Equal => "equal".to_owned(),
+            _ => format!("s-{author}"),
         }
     }
 }

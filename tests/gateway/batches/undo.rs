@@ -220,6 +220,12 @@ async fn what_was_built_on_a_version_while_it_was_deleted_is_hidden_and_waits_fo
         hazard.await.expect(run);
         assert_eq!(stored(&world, "west"), [1, 3], "{run}");
         assert_eq!(visible(&world, "west").await, [1], "{run}");
+        let open = world.admin().get("/batches").await.json();
+        let id = open["batches"][0]["id"].as_str().unwrap().to_owned();
+        let shown = world.admin().get(&format!("/batches/{id}")).await.json();
+        let entry = &shown["entries"][0];
+        assert_eq!(entry["hazard"], "a later version was built on it", "{run}");
+        assert_eq!(entry["found"], Value::Null, "{run}: {shown}");
         world.restart().await;
     }
 }

@@ -29,6 +29,11 @@ impl Client {
         }
     }
 
+    /// Has the checks excuse nothing by a removal or a rename of a client that got no answer.
+    pub fn checks_strictly(&self) {
+        self.world.lock().history.is_strict = true;
+    }
+
     /// Picks another name, mostly of the same catalog.
     fn another_name(&mut self, table: usize) -> usize {
         let scenario = &self.world.scenario;
@@ -52,7 +57,7 @@ impl Client {
         let op = self.about_names();
         self.ask_about(op, table, "rename", &body.to_string()).await;
         if self.outcome(op) == Some(Outcome::Unknown) {
-            self.world.lock().history.adrift.insert(other);
+            self.world.lock().history.drift([other]);
         }
         op
     }
@@ -114,8 +119,8 @@ impl Client {
         };
         self.repeat(op, call, keyed, false).await;
         if self.outcome(op) == Some(Outcome::Unknown) {
-            let adrift = &mut self.world.lock().history.adrift;
-            adrift.extend(renames.iter().flat_map(|(table, other)| [*table, *other]));
+            let history = &mut self.world.lock().history;
+            history.drift(renames.iter().flat_map(|(table, other)| [*table, *other]));
         }
         op
     }
@@ -216,7 +221,7 @@ impl Client {
             ..Call::default()
         };
         if self.once(op, call, true).await == Outcome::Unknown {
-            self.world.lock().history.adrift.insert(table);
+            self.world.lock().history.drift([table]);
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::asking::{outcome, path};
 use super::{Client, Wanted};
-use crate::catalog::{Question, Version};
+use crate::catalog::{Question, Tags, Version};
 use crate::front::{Call, Reply};
 use crate::history::{Attempt, Cause, Entry, Kind, Op, Outcome};
 use crate::scenario::{Staging, Table};
@@ -119,7 +119,7 @@ impl Client {
         let create = {
             let inner = self.world.lock();
             let entry = &inner.history.ops[op].entries[0];
-            body(names, entry, Some(scenario.staging))
+            body(names, entry, Some((scenario.staging, Tags::Kept)))
         };
         let declare = json!({"id": scenario.tables[declared].names});
         let operations = json!([
@@ -183,8 +183,9 @@ impl Client {
         let scenario = &self.world.scenario;
         let entries = &self.world.lock().history.ops[op].entries;
         let body = |entry: &Entry| {
-            let names = scenario.tables[entry.table].names.iter();
-            body(names.map(String::as_str), entry, Some(scenario.staging))
+            let Table { catalog, names, .. } = &scenario.tables[entry.table];
+            let staging = (scenario.staging, scenario.catalogs[*catalog].tags);
+            body(names.iter().map(String::as_str), entry, Some(staging))
         };
         entries.iter().map(body).collect()
     }
@@ -257,17 +258,17 @@ impl Client {
 fn body<'a>(
     names: impl Iterator<Item = &'a str>,
     entry: &Entry,
-    staging: Option<Staging>,
+    staging: Option<(Staging, Tags)>,
 ) -> Value {
     let names: Vec<&str> = names.collect();
     let mut body = json!({"id": names, "version": entry.version, "manifest_path": entry.author});
     if entry.branch {
         body["branch"] = "b".into();
     }
-    if staging.is_some_and(|staging| staging.tells_tag) {
-        body["e_tag"] = json!(format!("s-{}", entry.author));
+    if let Some((_, tags)) = staging.filter(|(staging, _)| staging.tells_tag) {
+        body["e_tag"] = json!(tags.staged(&entry.author));
     }
-    if staging.is_some_and(|staging| staging.tells_size) {
+    if staging.is_some_and(|(staging, _)| staging.tells_size) {
         body["manifest_size"] = json!(entry.size);
     }
     body

@@ -81,7 +81,9 @@ impl Inner {
         self.history.counts.add("versions deleted", 1);
         if !cause.own {
             let at = self.tick();
-            self.history.removed.insert(author.clone(), at);
+            if cause.waited_for || !self.history.is_strict {
+                self.history.removed.insert(author.clone(), at);
+            }
             return;
         }
         let place = self.history.place(author);

@@ -39,14 +39,20 @@ pub enum Fault {
     LatePut,
     /// The catalog acts, and refuses in words that sound as if it had not.
     RefusedAfter,
-    /// A removal is answered with 200, and is never done.
+    /// A removal is answered with 200, and is never done; so is a create, if that is planned.
     Idle,
-    /// A removal is answered with 200 at once, and is done later.
+    /// A removal is answered with 200 at once, and is done later; so is a create, if that is planned.
     ActsLater,
     /// The catalog says that a version does not exist, although it does.
     Stale,
     /// The connection breaks before the request has arrived, and it arrives late all the same. Only planned.
     ResetLate,
+    /// The catalog refuses at once, and acts later. Only planned.
+    RefusedFirst,
+    /// The catalog acts, and says that it has not processed the request. Only planned.
+    Unprocessed,
+    /// The catalog sends the head of its answer, and reads later. Only planned.
+    HeadFirst,
 }
 
 impl Fault {
@@ -91,6 +97,9 @@ impl Fault {
             Self::ActsLater => "fault: removal answered, done later",
             Self::Stale => "fault: stale describe",
             Self::ResetLate => "fault: reset, done late",
+            Self::RefusedFirst => "fault: refused, done late",
+            Self::Unprocessed => "fault: not processed, done",
+            Self::HeadFirst => "fault: head first, read later",
         }
     }
 
@@ -113,6 +122,8 @@ impl Fault {
                 | Self::LatePut
                 | Self::ActsLater
                 | Self::ResetLate
+                | Self::RefusedFirst
+                | Self::HeadFirst
         )
     }
 

@@ -89,6 +89,7 @@ fn ways(random: &mut Random) -> Ways {
         relative: random.chance(30),
         // A manifest that is staged for one table and used in another is the doing of the client that renames them.
         takes_any_staged: false,
+        skips: false,
     }
 }
 

@@ -32,7 +32,7 @@ impl Catalog {
             });
         }
         let expected = latest(versions) + 1;
-        if version != expected {
+        if version < expected || (version > expected && !self.ways.skips) {
             let message = format!("Version CAS failed: requested {version}, expected {expected}");
             return Err(refusal(409, 14, &message));
         }
@@ -66,14 +66,17 @@ impl Catalog {
 
     pub(super) fn write(&mut self, spot: Spot, version: u64, mut manifest: Version, onto: Onto) {
         self.tags += 1;
-        let keeps = match self.ways.tags {
-            Tags::Kept => true,
+        let tags = self.ways.tags;
+        let keeps = match tags {
+            Tags::Kept | Tags::Equal => true,
             Tags::Mixed => self.tags.is_multiple_of(2),
             Tags::Changed | Tags::Hidden => false,
         };
-        if !keeps {
-            manifest.tag = format!("t{}", self.tags);
-        }
+        manifest.tag = if keeps {
+            tags.staged(&manifest.author)
+        } else {
+            format!("t{}", self.tags)
+        };
         self.changes.push(Change::Made {
             spot,
             version,
