@@ -5,6 +5,7 @@ use crate::bug::Bug;
 const STEP: &str = "src/batch/step.rs";
 const PREPARE: &str = "src/batch/step/prepare.rs";
 const SETTLE: &str = "src/batch/step/settle.rs";
+const UNDO: &str = "src/batch/step/undo.rs";
 const STATE: &str = "src/batch/step/state.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
@@ -65,35 +66,35 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     },
     Bug {
         name: "delete without proof",
-        file: SETTLE,
+        file: UNDO,
         right: "(Match::Alike, DeleteEvidence::MatchSuffices)",
         wrong: "(Match::Alike | Match::Incomparable, _)",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "delete of what was built on",
-        file: SETTLE,
-        right: "                    if latest {",
-        wrong: "                    if latest || !check.deleted {",
+        file: UNDO,
+        right: "                if latest {",
+        wrong: "                if latest || !check.deleted {",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "unlock before the undo is done",
-        file: SETTLE,
+        file: UNDO,
         right: "                EntryState::Settled(Settled::Hazard(_)) => clean = false,\n",
         wrong: "",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "undo of the first version before the last",
-        file: SETTLE,
+        file: UNDO,
         right: "self.shape.shares[share].iter().rev().copied().collect();",
         wrong: "self.shape.shares[share].iter().copied().collect();",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "no tombstone",
-        file: SETTLE,
+        file: UNDO,
         right: "        } else if lost {\n            Some(Settled::Unseen)",
         wrong: "        } else if lost {\n            Some(Settled::Theirs)",
         checkers: &[WALKS, MODEL, GATEWAY],
@@ -135,7 +136,7 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     },
     Bug {
         name: "what is seen beside a question that is not answered is forgotten",
-        file: SETTLE,
+        file: UNDO,
         right: "            self.is_there(entry, check);\n            let missed = false;\n",
         wrong: "            let missed = check.missed;\n",
         checkers: &[UNIT, WALKS, SIMULATION],
@@ -156,7 +157,7 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     },
     Bug {
         name: "one stale answer settles what was made",
-        file: SETTLE,
+        file: UNDO,
         right: "        } else if !missed {\n            None\n        } else if made || deleted {",
         wrong: "        } else if false {\n            None\n        } else if false {",
         checkers: &[UNIT, WALKS, MODEL, SIMULATION],

@@ -22,7 +22,7 @@
 //! - Clients leave at any time. Others write, let the catalog write, rename, register, drop and create tables through
 //!   the gateway all the while.
 //!
-//! The assumptions about this world:
+//! The assumptions about this world, some of which `directed/assumptions.rs` takes away to show the damage:
 //!
 //! - A request that is 15 minutes old has been given up by everything that it may be waiting in.
 //! - No sender repeats a request whose answer has been delivered.
