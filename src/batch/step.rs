@@ -31,6 +31,7 @@ mod rollback_probe;
 mod settle;
 mod state;
 mod types;
+mod undo;
 
 use prepare::Created;
 use rollback_probe::RollbackProbe;
