@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SNAPSHOT = "/nsgate/v1/snapshot"
 # The statuses of an answer that passes: nothing was committed, and the same request may succeed later.
 PASSING = (408, 425, 429)
-# The statuses with which the gateway refuses what a commit contains. All others may be about the question alone.
-ABOUT_THE_COMMIT = (400, 404, 406, 409, 422)
+# The statuses of a refusal that asking again does not change.
+REFUSING = (400, 401, 403, 404, 406, 422)
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,14 @@ class PendingCommit:
                     problem = str(answer.get("error"))
                 elif status < 300:
                     problem = f"status {status}, and not in the contract's form: is this the gateway?"
-                elif not was_uncertain or is_about_the_commit(status, answer):
+                elif not was_uncertain or is_final(status, answer):
                     self.is_uncertain = False
                     raise refusal(status, answer, headers.get("Retry-After"))
                 else:
-                    # An expired token, a limit, a catalog that is away: they say nothing of the request before.
+                    # An expired token, a limit, a lock, a mount that is away: they say nothing of the request before,
+                    # which may be on its way still.
                     problem = f"the answer was lost, and the gateway refuses to repeat it ({answer.get('error')})"
-                    if status in (401, 403):
+                    if status in REFUSING:
                         raise self.unknown(problem)
             waiting(problem)
             if not pace.pause(at_least):
@@ -202,11 +203,13 @@ class PendingCommit:
         return Unknown(f"{problem}; it is committed completely or not at all: ask with `error.wait()`", self)
 
 
-def is_about_the_commit(status: int, answer: Dict[str, Any]) -> bool:
-    """Return whether a refusal is the outcome of the commit, also where the request was sent before."""
-    # What is locked was never begun under this key: the gateway would have told its outcome instead.
-    in_form = isinstance(answer.get("code"), int)
-    return in_form and (status in ABOUT_THE_COMMIT or answer.get("locked_by") is not None)
+def is_final(status: int, answer: Dict[str, Any]) -> bool:
+    """Return whether a refusal is the outcome of the commit also where the request was sent before.
+
+    Another writer's version stays, so that a copy of the request that arrives
+    later is refused, too. Every other reason may be gone by then.
+    """
+    return status == 409 and isinstance(answer.get("code"), int)
 
 
 def seconds(retry_after: Optional[str]) -> float:

@@ -67,8 +67,8 @@ def tables(gateway):
 class Relay(http.server.ThreadingHTTPServer):
     """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
 
-    A number is a status that the gateway answers with, of its own accord. `is_down` cuts every other request, and
-    those with `hangs` in their path get no answer at all.
+    A number is a status that the gateway answers with, of its own accord; `locked` is a 503 that names a lock.
+    `is_down` cuts every other request, and those with `hangs` in their path get no answer at all.
     """
 
     daemon_threads = True
@@ -100,9 +100,11 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             fault = "before"
         while self.server.hangs is not None and self.server.hangs in self.path:
             time.sleep(0.05)
-        if isinstance(fault, int):
+        if isinstance(fault, int) or fault == "locked":
             said = {"error": f"refused with {fault}", "code": 17, "detail": "", "instance": ""}
-            self.answer(fault, json.dumps(said).encode(), "application/json")
+            if fault == "locked":
+                said["locked_by"] = "01a1fe32-b018-7749-b091-c787866bc41d"
+            self.answer(503 if fault == "locked" else fault, json.dumps(said).encode(), "application/json")
             return
         if fault == "before":
             self.close_connection = True

@@ -144,6 +144,16 @@ impl Coordinator {
         });
     }
 
+    /// The words to add to an error of a backend none of whose addresses is configured any more; `None` if one is.
+    pub(super) fn way_back(&self, backend: &Backend) -> Option<String> {
+        let address = backend.addresses().first()?;
+        let configured = self.backends.borrow();
+        let is_configured = configured.iter().any(|one| one.shares_address(backend));
+        (!is_configured).then(|| {
+            format!("; the batch asks {address}, which is not configured any more. Configure it again and reload; or, if the catalog has moved, restart the gateway")
+        })
+    }
+
     /// Records that a create of this version is about to go to the catalog for a writer that the log does not know.
     /// Batches that had undone their version of this number must not take the new one for theirs after a restart; but
     /// theirs may still land instead.

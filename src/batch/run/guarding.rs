@@ -33,22 +33,24 @@ impl Coordinator {
         let Some(guards) = self.guards() else {
             return Ok(());
         };
-        let mut tables: BTreeMap<&TableKey, Guard> = BTreeMap::new();
+        let mut tables: BTreeMap<&TableKey, (&Backend, bool)> = BTreeMap::new();
         for entry in &plan.entries {
-            let address = entry.backend.addresses().first();
-            let address = address.map_or(&**entry.backend.name(), |address| &**address);
-            let table = &entry.line.table;
-            let guard = tables.entry(table).or_insert_with(|| Guard {
-                key: guard_key(address, &table.table),
-                names: false,
-            });
-            guard.names |= entry.action.is_about_name();
+            let (_, names) = tables
+                .entry(&entry.line.table)
+                .or_insert((&entry.backend, false));
+            *names |= entry.action.is_about_name();
         }
-        let tables = tables.into_iter();
-        let tables = tables
-            .map(|(table, guard)| (table.clone(), guard))
-            .collect();
-        self.claim(guards, tables).await
+        // A catalog may have got another address while the batch waited: other gateways know it by that one.
+        let now = Addresses::of(&self.backends.borrow());
+        let mut claimed = Vec::new();
+        for (table, (backend, names)) in tables {
+            let address = backend.addresses().first().unwrap_or(backend.name());
+            let key = guard_key(address, &table.table);
+            let moved = now.guard(table, names).filter(|guard| guard.key != key);
+            claimed.push((table.clone(), Guard { key, names }));
+            claimed.extend(moved.map(|guard| (table.clone(), guard)));
+        }
+        self.claim(guards, claimed).await
     }
 
     /// Guards tables for a reader that holds them exclusively.

@@ -92,6 +92,7 @@ impl BatchRun {
     pub(super) fn record_error(&mut self, entry: usize, refusal: Refusal) {
         let Entry { backend, line, .. } = &self.plan.entries[entry];
         let mut words = refusal.message;
+        let way_back = self.coordinator.way_back(backend);
         let backend = backend.name();
         if !words.contains(&**backend) {
             words = format!("backend `{backend}` answered {}: {words}", refusal.status);
@@ -99,6 +100,7 @@ impl BatchRun {
         if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
             words.truncate(end);
         }
+        words.extend(way_back);
         // The request is retried many times; log the same error only once.
         if self.entries[entry].error.as_ref() != Some(&words) {
             tracing::warn!(

@@ -74,7 +74,9 @@ impl BatchRun {
                     Err(UnclearAnswer { is_there: true, .. }) => true,
                     Err(UnclearAnswer { refusal, .. }) => {
                         if began >= over {
-                            coordinator.open.trouble(id, Some(refusal.message));
+                            let mut words = refusal.message;
+                            words.extend(coordinator.way_back(&plan.entries[entry].backend));
+                            coordinator.open.trouble(id, Some(words));
                         }
                         continue;
                     }

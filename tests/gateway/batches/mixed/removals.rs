@@ -196,3 +196,18 @@ async fn a_new_table_shows_them_after_a_restart_too() {
     world.restart().await;
     assert_eq!(visible(&world, "west").await, [1, 2]);
 }
+
+/// A branch or a table that is deleted and made anew begins with low numbers again.
+#[tokio::test]
+async fn a_number_that_was_deleted_is_shown_as_soon_as_it_is_made_again() {
+    let world = seeded("").await;
+    commit(&world, &[delete("west", "t1", 1, 3)]).await.ok();
+    settled(&world).await;
+    assert_eq!(visible(&world, "west").await, [3]);
+    let table = ["west".to_owned(), "t1".to_owned()];
+    world.catalog("west").store().put(&table, 2, "anew".into());
+    assert_eq!(visible(&world, "west").await, [2, 3]);
+    let describe = json!({"version": 2});
+    let target = "/v1/table/west%24t1/version/describe";
+    world.client().post(target, &describe).await.ok();
+}
