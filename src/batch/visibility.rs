@@ -34,6 +34,7 @@ mod list_watch;
 pub mod names;
 mod read_epoch;
 pub(in crate::batch) mod reads;
+mod removed;
 mod strays;
 mod tables;
 

@@ -35,6 +35,8 @@ pub(super) struct LockedChange<R> {
     pub(super) version: Option<(TableBranch, u64)>,
     /// True if the change takes the name from its table.
     pub(super) takes_name: bool,
+    /// True if the versions of the table, or of a branch of it, may begin anew by the change.
+    pub(super) renumbers: bool,
     pub(super) request: R,
 }
 
@@ -101,7 +103,11 @@ impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
                 }
                 None => self.batches.attempted(table, version).await,
             }
-            if is_unclear(&outcome) {
+            let is_unclear = is_unclear(&outcome);
+            if self.renumbers && (succeeded || is_unclear) {
+                self.batches.renumbered(table);
+            }
+            if is_unclear {
                 self.batches.unanswered(table, version);
             }
         }

@@ -351,6 +351,11 @@ where
             held: Some(held),
             version: None,
             takes_name: matches!(operation, Operation::DropTable | Operation::DeregisterTable),
+            renumbers: operation.is_about_name()
+                || matches!(
+                    operation,
+                    Operation::CreateTableBranch | Operation::DeleteTableBranch
+                ),
             request,
         })
     };

@@ -49,6 +49,7 @@ where
         needed_locks::may_send(request.borrow_mut())?;
         Ok(LockedChange {
             takes_name: false,
+            renumbers: false,
             table: version.as_ref().map(|(line, _)| line.table.clone()),
             batches,
             backend,

@@ -77,6 +77,11 @@ impl Batches {
         }
     }
 
+    /// Records that a change under the lock of `table` may have begun its versions, or those of a branch, anew.
+    pub fn renumbered(&self, table: &TableKey) {
+        self.coordinator.visibility.renumbered(table);
+    }
+
     /// Locks a table shared while its catalog deletes versions or a branch. Fails with 503 while a request that a batch
     /// sent about the table may still arrive: it could hit a version that gets a deleted number again.
     pub async fn hold_to_delete(&self, table: TableKey) -> Result<Hold, Error> {

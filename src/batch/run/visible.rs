@@ -60,13 +60,19 @@ impl BatchRun {
             Action::CreateVersion { version, .. } => {
                 visibility.forget(line, Some(*version), &self.commit_flag);
             }
-            Action::DeleteVersions { ranges } => {
-                let starts = ranges.iter().map(|range| range.start);
-                // A reader that sent its request before the catalog deleted them is sent again by that. The numbers come
-                // back: in a branch or a table that is made anew.
-                for start in starts {
-                    visibility.forget(line, Some(start), &self.commit_flag);
+            Action::DeleteVersions { .. } => {
+                let (visibility, line) = (visibility.clone(), line.clone());
+                let commit_flag = self.commit_flag.clone();
+                if !commit_flag.is_revealed() {
+                    return visibility.forget_removed(&line, &commit_flag);
                 }
+                // A catalog may list them for a while after it has said that they are gone. The numbers come back only in
+                // a branch or a table that is made anew, which ends this earlier.
+                let rest = self.coordinator.settings().slot_cooldown;
+                tokio::spawn(async move {
+                    sleep(rest).await;
+                    visibility.forget_removed(&line, &commit_flag);
+                });
             }
             // Removed after COMMIT, or undone after ABORT: a reader that sent its request before must not see it
             // either.

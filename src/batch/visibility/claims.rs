@@ -78,6 +78,7 @@ impl Visibility {
     /// `rest`, creates above it that arrived before are refused. Returns the entries that would claim it after a
     /// restart.
     pub fn taken(&self, line: &TableBranch, version: u64, rest: Duration) -> Vec<Claim> {
+        self.reused(line, version);
         let on = line.branch.as_deref();
         // One that may have been made again before was not, or was undone once more.
         let which = |slot: &HiddenRange| {

@@ -63,6 +63,37 @@ fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
     }
 }
 
+#[test]
+fn a_deleted_number_that_was_made_again_is_shown_and_the_others_are_not() {
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    let branch = TableBranch::new(line.table.clone(), Some("dev".into()));
+    for line in [&line, &branch] {
+        visibility.hide_removed(line.clone(), 1..=5, &commit_flag);
+    }
+    visibility.taken(&line, 3, REST);
+    commit_flag.reveal();
+    let shown = |line: &TableBranch| {
+        let hidden = visibility.hidden(line);
+        let shown = (1..=5).filter(|version| !hidden.contains(*version));
+        shown.collect::<Vec<u64>>()
+    };
+    assert!(shown(&line).is_empty(), "it was there before the batch");
+    for version in [3, 1, 5, 3] {
+        let moment = visibility.moment(&line);
+        visibility.taken(&line, version, REST);
+        let is_new = version != 3 || shown(&line) == [3];
+        assert_eq!(visibility.has_passed(moment), is_new, "{version}");
+    }
+    assert_eq!(shown(&line), [1, 3, 5]);
+    assert!(shown(&branch).is_empty());
+    visibility.forget_removed(&branch, &commit_flag);
+    assert_eq!(shown(&branch), [1, 2, 3, 4, 5]);
+    assert_eq!(shown(&line), [1, 3, 5]);
+    visibility.renumbered(&line.table);
+    assert_eq!(shown(&line), [1, 2, 3, 4, 5]);
+    assert!(visibility.is_empty());
+}
+
 const BUILT: Result<(), Forbidden> = Err(Forbidden::BuiltOnGone { version: 2 });
 
 #[tokio::test(start_paused = true)]
