@@ -221,6 +221,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[&["--lib", "share::doubt"], SIMULATED],
     },
     Bug {
+        name: "a batch that waited is guarded only under the address of before",
+        file: "src/batch/run/guarding.rs",
+        right: "            claimed.extend(moved.map(|guard| (table.clone(), guard)));\n",
+        wrong: "            drop(moved);\n",
+        checkers: &[&["--test", "gateway", "fleet::addresses"]],
+    },
+    Bug {
         name: "the changes that a dead gateway had under way are forgotten",
         file: "src/batch/log/postgres/guards.rs",
         right: "    link.query(sql, &[&ANY_TABLE]).await.map(drop)",

@@ -13,8 +13,8 @@ pub const REMOVAL_BUGS: &[Bug] = &[
     Bug {
         name: "a watch ends although its catalog cannot be asked",
         file: WATCHED,
-        right: "                        if began >= over {\n                            coordinator.open.trouble",
-        wrong: "                        if began >= over {\n                            break;\n                            #[allow(unreachable_code)]\n                            coordinator.open.trouble",
+        right: "                        if began >= over {\n                            let mut words",
+        wrong: "                        if began >= over {\n                            break;\n                            #[allow(unreachable_code)]\n                            let mut words",
         checkers: &[WATCH],
     },
     Bug {
@@ -36,6 +36,20 @@ pub const REMOVAL_BUGS: &[Bug] = &[
         file: "src/batch/visibility/claims.rs",
         right: "                    | HideReason::Retaken { .. }\n            );\n            is_free",
         wrong: "            );\n            is_free",
+        checkers: &[VISIBLE],
+    },
+    Bug {
+        name: "what was deleted in a table stays hidden in the next one",
+        file: "src/gateway/detached_change.rs",
+        right: "if self.renumbers && (succeeded || is_unclear) {",
+        wrong: "if self.renumbers && succeeded && is_unclear {",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "a deleted number that is made again stays hidden",
+        file: "src/batch/visibility/claims.rs",
+        right: "        self.reused(line, version);\n",
+        wrong: "",
         checkers: &[VISIBLE],
     },
     Bug {
