@@ -181,7 +181,7 @@ def test_a_refusal_to_repeat_says_nothing_of_a_commit_whose_answer_was_lost(worl
 
 @pytest.mark.parametrize("refusal", [400, 401, 403, 404, 406, 422])
 def test_a_refusal_after_a_lost_answer_leaves_the_outcome_unknown(world, relay, gateway, tables, refusal):
-    """A token has ended, or a mount is away, for example: the request before may have been carried out, or come later."""
+    """A token has ended, or a mount is away, for example: the request before may have been carried out, or may come."""
     relay.lose = ["after", refusal]
     tx = nsgate.connect(relay.address, token=world.token).transaction()
     tx.table(*tables[0]).insert(rows(300, 1))
