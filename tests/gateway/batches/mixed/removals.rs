@@ -209,9 +209,11 @@ async fn a_number_that_was_deleted_is_shown_as_soon_as_it_is_made_again() {
     world.catalog("west").fail("drop_table", Fault::ResetAfter);
     let dropped = client.post_nothing("/v1/table/west%24t1/drop").await;
     assert_eq!(dropped.status, 503);
-    let declare = "/v1/table/west%24t1/declare";
-    client.post(declare, &json!({})).await.ok();
-    let create = "/v1/table/west%24t1/version/create";
-    client.post(create, &stage(&world, "west", 1)).await.ok();
+    let rows = crate::client::full("rows");
+    let create = "/v1/table/west%24t1/create";
+    client.post_rows(create, rows).await.ok();
     assert_eq!(visible(&world, "west").await, [1]);
+    let create = "/v1/table/west%24t1/version/create";
+    client.post(create, &stage(&world, "west", 2)).await.ok();
+    assert_eq!(visible(&world, "west").await, [1, 2]);
 }
