@@ -3,6 +3,7 @@
 
 mod answers;
 mod create;
+mod latest;
 mod register;
 mod remove;
 
@@ -24,12 +25,13 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::request::origin::Origin;
 use answers::{
-    Staged, described, described_table, is_absent, latest_of, refusal, same_registration,
-    same_table,
+    Staged, described, described_table, is_absent, refusal, same_registration, same_table,
 };
+use latest::versions;
 
 pub use answers::{is_unsupported, same_place};
 pub use create::{CreateOutcome, create, create_together};
+pub use latest::{latest, look_above};
 pub use register::{can_deregister, has_namespace, register, registration};
 pub use remove::{Removal, delete, remove};
 
@@ -117,45 +119,6 @@ impl Found {
             latest: None,
         }
     }
-}
-
-/// Returns a table's latest version; 0 if it has none.
-pub async fn latest(
-    backend: &Backend,
-    line: &TableBranch,
-    caller: &CallerContext,
-) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, caller).await;
-    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
-    latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
-}
-
-/// Returns a table's latest version; 0 also if the table is only declared.
-async fn versions(
-    backend: &Backend,
-    line: &TableBranch,
-    caller: &CallerContext,
-) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, caller).await;
-    let answer = answer.map_err(|failure| silent(backend, &failure))?;
-    match latest_of(&answer) {
-        Some(latest) => Ok(latest),
-        None if is_absent(&answer) => Ok(0),
-        None => Err(refusal(backend.name(), &answer)),
-    }
-}
-
-async fn list_latest(
-    backend: &Backend,
-    line: &TableBranch,
-    caller: &CallerContext,
-) -> Result<InternalAnswer, Failure> {
-    let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
-    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
-    if let Some(branch) = &line.branch {
-        ask.query.push(("branch", branch.clone()));
-    }
-    backend.ask(ask).await
 }
 
 /// Checks whether the batch may begin with this entry, which is the first of its branch. `came` is when the request
@@ -302,21 +265,6 @@ pub async fn find(
             Err(Refusal::conflict("this entry makes nothing to be found").into())
         }
     }
-}
-
-/// Looks for higher versions if the version that an entry creates was not found.
-pub async fn look_above(
-    entry: &Entry,
-    found: Found,
-    caller: &CallerContext,
-) -> Result<Found, UnclearAnswer> {
-    if let (Some(version), Finding::Absent) = (entry.version(), found.finding)
-        && versions(&entry.backend, &entry.line, caller).await? > version
-    {
-        let finding = Finding::Buried;
-        return Ok(Found { finding, ..found });
-    }
-    Ok(found)
 }
 
 /// Returns true if the catalog answers that a version does not exist.

@@ -60,7 +60,7 @@ pub enum Tags {
     Mixed,
     /// No tags.
     Hidden,
-    /// The same tag for every version and for every staged manifest.
+    /// Gives every version and every staged manifest the same tag.
     Equal,
 }
 

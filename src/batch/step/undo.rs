@@ -5,7 +5,7 @@ use super::rollback_probe::{DeleteEvidence, RollbackProbe};
 use super::state::{EntryState, LateRemoval, State};
 use crate::batch::step::types::{Effect, Finding, Hazard, Match, Settled};
 
-/// What the undo of an entry does next.
+/// Next step in the undo of an entry.
 enum UndoStep {
     /// Records the final state.
     Settle(Settled),

@@ -34,7 +34,7 @@ fn usual() -> Setup {
     setup.backend("east", HEALTH).backend("east", BREAKER)
 }
 
-/// What a stopped server does to a connection: `refused`, or `reset` if it came while the server stopped.
+/// Error of a connection to a stopped server: `refused`, or `reset` if it came while the server stopped.
 const STOPPED: &str = "Connection re";
 
 /// Clients that send the same request again and again, each after the answer to the last.

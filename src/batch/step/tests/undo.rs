@@ -210,7 +210,7 @@ fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     );
 }
 
-/// Somebody built on the version between the look and the delete.
+/// Covers a writer who builds on the version between the look and the delete.
 #[test]
 fn what_is_buried_twice_is_a_hazard_and_stays_one_until_it_is_dug_out() {
     let aborted = [

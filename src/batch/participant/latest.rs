@@ -1,0 +1,63 @@
+//! Looks up the latest version of a table.
+
+use super::answers::{is_absent, latest_of, refusal};
+use super::{CallerContext, Found, UnclearAnswer, silent, unreachable};
+use crate::backend::{Backend, Failure, InternalAnswer};
+use crate::batch::plan::Entry;
+use crate::batch::step::{Finding, Refusal};
+use crate::batch::visibility::TableBranch;
+use crate::protocol::operation::Operation;
+
+/// Returns a table's latest version; 0 if it has none.
+pub async fn latest(
+    backend: &Backend,
+    line: &TableBranch,
+    caller: &CallerContext,
+) -> Result<u64, Refusal> {
+    let answer = list_latest(backend, line, caller).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
+}
+
+/// Returns a table's latest version; 0 also if the table is only declared.
+pub(super) async fn versions(
+    backend: &Backend,
+    line: &TableBranch,
+    caller: &CallerContext,
+) -> Result<u64, Refusal> {
+    let answer = list_latest(backend, line, caller).await;
+    let answer = answer.map_err(|failure| silent(backend, &failure))?;
+    match latest_of(&answer) {
+        Some(latest) => Ok(latest),
+        None if is_absent(&answer) => Ok(0),
+        None => Err(refusal(backend.name(), &answer)),
+    }
+}
+
+async fn list_latest(
+    backend: &Backend,
+    line: &TableBranch,
+    caller: &CallerContext,
+) -> Result<InternalAnswer, Failure> {
+    let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
+    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
+    if let Some(branch) = &line.branch {
+        ask.query.push(("branch", branch.clone()));
+    }
+    backend.ask(ask).await
+}
+
+/// Looks for higher versions if the version that an entry creates was not found.
+pub async fn look_above(
+    entry: &Entry,
+    found: Found,
+    caller: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
+    if let (Some(version), Finding::Absent) = (entry.version(), found.finding)
+        && versions(&entry.backend, &entry.line, caller).await? > version
+    {
+        let finding = Finding::Buried;
+        return Ok(Found { finding, ..found });
+    }
+    Ok(found)
+}
