@@ -25,8 +25,6 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio::time::error::Elapsed;
-use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::batch::log::LogError;
@@ -372,18 +370,6 @@ impl Fleet {
         while !self.lease.may_send() {
             tokio::time::sleep(lease::LOOK_EVERY).await;
         }
-    }
-
-    /// Waits until there is an owner that serves, for up to `wait`. `None` means that this gateway is it.
-    ///
-    /// # Errors
-    /// There is none by then.
-    pub async fn owner(&self, wait: Duration) -> Result<Option<Owner>, Elapsed> {
-        let settled = self.role_when(|role| matches!(role, Role::Owner | Role::Follower(Some(_))));
-        Ok(match timeout(wait, settled).await? {
-            Role::Follower(owner) => owner,
-            _ => None,
-        })
     }
 }
 

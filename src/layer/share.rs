@@ -124,9 +124,10 @@ where
         if subject == SharedSubject::Nothing {
             return Either::Left(Either::Left(self.inner.call(request)));
         }
+        let operation = RequestContext::of(asked.extensions()).operation;
+        let is_batch = operation.is_some_and(|operation| operation.lock() == Lock::Batch);
         match sharing.fleet.admit(subject.as_ref()) {
-            Err(refusal) => {
-                let operation = RequestContext::of(asked.extensions()).operation;
+            Err(refusal) if !is_batch => {
                 let refusal = Doubt::of(asked, operation).instead_of(refusal);
                 Either::Right(Either::Left(RefusedFuture::with(refusal)))
             }
@@ -140,7 +141,8 @@ where
                     effect,
                 }))
             }
-            Ok(None) => {
+            // A batch that finds no contact to the log waits for it.
+            Ok(None) | Err(_) => {
                 let sharing = Arc::clone(sharing);
                 // The service that was polled ready must be the one that is called.
                 let spare = self.inner.clone();

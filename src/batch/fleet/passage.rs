@@ -3,9 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::error::Elapsed;
+use tokio::time::{sleep, timeout};
 
 use super::in_flight::{Place, StreamNote};
-use super::{Fleet, Role, unavailable, unknowing};
+use super::lease::LOOK_EVERY;
+use super::{Fleet, Owner, Role, unavailable, unknowing};
 use crate::error::Error;
 use crate::error::facts::ErrorFacts;
 
@@ -68,9 +73,8 @@ impl Fleet {
             is_locked: AtomicBool::new(false),
         };
         match &*role {
-            // A batch needs the log, whatever is served without it.
-            Role::Owner if subject == Subject::Owner && !self.lease.is_valid() => Err(unknowing()),
-            Role::Owner => self.alive().map(|()| Some(passage(None))),
+            Role::Owner if !self.is_in_contact(subject) => Err(unknowing()),
+            Role::Owner => Ok(Some(passage(None))),
             Role::Outside if self.serves_without_log && place.is_some() => {
                 Ok(place.map(|place| passage(Some(place))))
             }
@@ -84,8 +88,38 @@ impl Fleet {
         }
     }
 
+    /// Waits until there is an owner that serves `subject`, for up to `wait`. `None` means that this gateway is it.
+    ///
+    /// # Errors
+    /// There is none by then.
+    pub async fn owner(
+        &self,
+        subject: Subject<'_>,
+        wait: Duration,
+    ) -> Result<Option<Owner>, Elapsed> {
+        let settled = |role: &Role| matches!(role, Role::Owner | Role::Follower(Some(_)));
+        timeout(wait, async {
+            loop {
+                if let Role::Follower(owner) = self.role_when(settled).await {
+                    return owner;
+                }
+                if self.is_in_contact(subject) {
+                    return None;
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        })
+        .await
+    }
+
     fn discarded(&self) {
         self.counts.discarded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if the contact to the log is enough for a request about `subject`. A batch needs the log, whatever is served
+    /// without it.
+    pub(super) fn is_in_contact(&self, subject: Subject<'_>) -> bool {
+        self.lease.is_valid() || (self.serves_without_log && subject != Subject::Owner)
     }
 
     fn alive(&self) -> Result<(), Error> {

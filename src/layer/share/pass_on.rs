@@ -15,7 +15,7 @@ use super::client::{PeerClient, Unanswered};
 use super::doubt::{Doubt, IDEMPOTENCY_KEY, LOST_CONTACT};
 use super::subject::SharedSubject;
 use super::{Sharing, begin, judged};
-use crate::batch::fleet::{Owner, Role};
+use crate::batch::fleet::{Fleet, Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::origin::ErrorOrigin;
@@ -23,8 +23,8 @@ use crate::gateway::read_body;
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 
-/// The longest time that a request waits for an owner, and is passed on again. Another gateway takes the log over well
-/// within it.
+/// The longest time that a request waits for an owner that reaches the log, and is passed on again. Another gateway takes
+/// the log over well within it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause before a request is passed on again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -39,13 +39,11 @@ const SHORT: u64 = 64 << 10;
 const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
 /// The words for an owner that cannot reach the log.
 const NO_LOG: &str = "the batch log does not answer, so no batch can begin";
-/// The words for a gateway that had the batch log for a moment.
-const LOST_AGAIN: &str = "the batch log was lost again";
 /// The words for an owner that gives no answer, and for one that refused this gateway's certificate, or the other way.
 const UNANSWERED: &str = "does not answer";
 const UNTRUSTED: &str = "and this one do not trust each other's certificates";
 
-/// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile.
+/// Passes `request` on, or has `inner` serve it if this gateway becomes the owner meanwhile, or reaches the log again.
 pub(super) async fn pass_on<S, R>(
     sharing: Arc<Sharing>,
     mut inner: S,
@@ -70,9 +68,17 @@ where
     let (kept, repeats) = keep(&sharing, asked, operation, &mut doubt).await?;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let owner = sharing.fleet.owner(left).await;
-        let owner = owner.map_err(|_| doubt.refusal(NO_OWNER))?;
+        let owner = sharing.fleet.owner(subject.as_ref(), left).await;
+        let owner = owner.map_err(|_| doubt.refusal(unserved(&sharing.fleet)))?;
         let (Some(owner), Some(peers)) = (owner, &sharing.peers) else {
+            let Ok(Some(passage)) = sharing.fleet.admit(subject.as_ref()) else {
+                // This gateway was it for a moment.
+                if Instant::now() > until {
+                    return Err(doubt.refusal(unserved(&sharing.fleet)));
+                }
+                sleep(PAUSE).await;
+                continue;
+            };
             if let Some(exchange) = &exchange {
                 exchange.passes_on_to(None);
             }
@@ -80,9 +86,6 @@ where
             if let Some(body) = kept {
                 *asked.body_mut() = Body::full(body);
             }
-            let admitted = sharing.fleet.admit(subject.as_ref());
-            let passage = admitted.ok().flatten();
-            let passage = passage.ok_or_else(|| doubt.refusal(LOST_AGAIN))?;
             let passage = Arc::new(passage);
             let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
@@ -107,8 +110,9 @@ where
                 return doubt.judge(Ok(response));
             }
             Err(Unanswered::Away(response)) => {
-                // A gateway that cannot reach the log either does not learn of the next owner.
-                let may_wait = Instant::now() < until && sharing.fleet.knows_of_batches();
+                // A gateway that cannot reach the log either does not learn of the next owner. Batches wait for the log.
+                let may_learn = doubt.is_about_batch() || sharing.fleet.knows_of_batches();
+                let may_wait = Instant::now() < until && may_learn;
                 if kept.is_none() || !repeats || !may_wait {
                     sharing.fleet.passed_on(true);
                     if doubt.is_about_batch() {
@@ -143,6 +147,14 @@ where
             )));
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// The words for the reason why no gateway serves a request.
+fn unserved(fleet: &Fleet) -> &'static str {
+    match fleet.role() {
+        Role::Owner | Role::Outside => NO_LOG,
+        Role::Recovering | Role::Follower(_) => NO_OWNER,
     }
 }
 

@@ -169,7 +169,7 @@ async fn batches_that_were_passed_on_to_an_owner_without_the_log_wait_for_the_ne
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2, 3]);
 }
 
-/// No other gateway is about to take the log over.
+/// It waits for another owner first, and none is about to take the log over.
 #[tokio::test]
 async fn a_batch_is_refused_with_the_reason_while_no_gateway_reaches_the_log() {
     let Some(server) = Postgres::start() else {
@@ -182,7 +182,7 @@ async fn a_batch_is_refused_with_the_reason_while_no_gateway_reaches_the_log() {
     println!("{} after {:?}", refused.status, begun.elapsed());
     assert_eq!(refused.status, 503, "{:?}", refused.body);
     let words = refused.json()["error"].to_string();
-    assert!(words.contains("the batch log does not answer"), "{words}");
+    assert!(words.contains("its contact to the batch log"), "{words}");
     assert!(words.contains("retry later"), "{words}");
     server.up();
     until_it_serves(&world.client_at(0)).await;

@@ -231,7 +231,27 @@ async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
     };
     let world = world_with(&server, &server.socket(), LEASE * 7, 1).await;
     server.crash();
-    let batch = pair(&world, 2);
+    begin_at_both_while_it_is_away(&server, &world).await;
+}
+
+/// Neither gateway knows which tables batches are on by then.
+#[tokio::test]
+async fn nor_is_one_that_begins_when_it_was_away_for_longer_than_the_lease() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    server.crash();
+    tokio::time::sleep(LEASE * 2).await;
+    let list = "/v1/table/west%24t1/version/list";
+    let read = world.client().post_nothing(list).await;
+    assert_eq!(read.status, 503, "plain requests do not wait: {read:?}");
+    begin_at_both_while_it_is_away(&server, &world).await;
+}
+
+/// Begins the same batch at two gateways, starts the server again, and expects that one of them is carried out.
+async fn begin_at_both_while_it_is_away(server: &Postgres, world: &World) {
+    let batch = pair(world, 2);
     let sent = [world.client(), world.client_at(0)].map(|client| {
         let batch = batch.clone();
         tokio::spawn(async move { client.post(BATCH, &batch).await })
@@ -245,7 +265,7 @@ async fn a_batch_that_begins_while_the_server_restarts_is_not_refused() {
     }
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409], "one of them is first");
-    assert_everywhere(&world, 1, &[1, 2], "after both").await;
+    assert_everywhere(world, 1, &[1, 2], "after both").await;
 }
 
 #[tokio::test]
