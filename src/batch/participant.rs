@@ -38,6 +38,10 @@ pub use remove::{Removal, delete, remove};
 /// The largest number of hidden versions above the latest one that is shown.
 const SHOWN: usize = 1024;
 
+/// The number of lookups in a row that must find nothing before it is believed: a catalog may answer one of them from an
+/// old copy.
+pub const LOOKS_FOR_ABSENCE: u32 = 2;
+
 /// The credentials and context of requests to a catalog, and their time limit.
 #[derive(Clone)]
 pub struct CallerContext {
@@ -267,17 +271,22 @@ pub async fn find(
     }
 }
 
-/// Returns true if the catalog answers that a version does not exist.
+/// Returns true if the catalog answers that a version does not exist, each time that it is asked.
 pub async fn lacks_version(
     backend: &Backend,
     line: &TableBranch,
     version: u64,
     caller: &CallerContext,
 ) -> bool {
-    let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
-    ask.body = Some(body(line, &[("version", version.into())]));
-    let answer = backend.ask(ask).await;
-    answer.is_ok_and(|answer| is_absent(&answer))
+    for _ in 0..LOOKS_FOR_ABSENCE {
+        let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
+        ask.body = Some(body(line, &[("version", version.into())]));
+        let answer = backend.ask(ask).await;
+        if !answer.is_ok_and(|answer| is_absent(&answer)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Returns the error for a catalog's answer that is not the expected one: its own words, code and status, if it has

@@ -20,8 +20,8 @@ pub const REMOVAL_BUGS: &[Bug] = &[
     Bug {
         name: "one look from an old copy ends a watch",
         file: WATCHED,
-        right: "const LAST_LOOKS: u32 = 2;",
-        wrong: "const LAST_LOOKS: u32 = 1;",
+        right: "while absent < LOOKS_FOR_ABSENCE {",
+        wrong: "while absent + 1 < LOOKS_FOR_ABSENCE {",
         checkers: &[WATCH],
     },
     Bug {
@@ -58,5 +58,12 @@ pub const REMOVAL_BUGS: &[Bug] = &[
         right: "        names.find(|name| coordinator.locks.holder(name).is_some())\n",
         wrong: "        names.find(|name| false && coordinator.locks.holder(name).is_some())\n",
         checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "a count believes one answer that nothing has landed",
+        file: "src/batch/participant.rs",
+        right: "    for _ in 0..LOOKS_FOR_ABSENCE {\n",
+        wrong: "    for _ in 1..LOOKS_FOR_ABSENCE {\n",
+        checkers: &[SIMULATION],
     },
 ];

@@ -130,6 +130,7 @@ impl World {
             own: false,
             behind: false,
             waited_for: true,
+            doubled: false,
         };
         for catalog in 0..world.scenario.catalogs.len() {
             world.lock().happened(&world.scenario, catalog, cause);

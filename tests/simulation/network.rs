@@ -377,6 +377,7 @@ impl Parcel {
             own: self.question.own,
             behind: false,
             waited_for: self.waited_for.load(Ordering::Relaxed) && is_alive,
+            doubled: self.doubled,
         };
         inner.happened(&world.scenario, self.catalog, cause);
         reply

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::{BatchRun, EffectOutcome, open};
-use crate::batch::participant::{self, UnclearAnswer};
+use crate::batch::participant::{self, LOOKS_FOR_ABSENCE, UnclearAnswer};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Kind, State};
 use crate::batch::visibility::{LateArrival, Subject};
@@ -21,9 +21,6 @@ pub const WATCH: Duration = Duration::from_secs(15 * 60);
 pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
 /// The shortest and the longest pause between two lookups.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// The number of lookups in a row that must find nothing once nothing can arrive any more: a catalog may answer one of
-/// them from an old copy.
-const LAST_LOOKS: u32 = 2;
 
 impl BatchRun {
     /// Looks the entry up from time to time, for as long as its create may land, and after that until the catalog has
@@ -54,7 +51,7 @@ impl BatchRun {
             let taken = || visibility.watched(table, &subject, &commit_flag) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
             let mut absent = 0;
-            while absent < LAST_LOOKS {
+            while absent < LOOKS_FOR_ABSENCE {
                 let now = Instant::now();
                 let next = now + pause;
                 sleep_until(if now < over { over.min(next) } else { next }).await;

@@ -250,6 +250,7 @@ impl Client {
             own: false,
             behind: true,
             waited_for: false,
+            doubled: false,
         };
         inner.happened(scenario, *catalog, cause);
     }

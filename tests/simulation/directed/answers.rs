@@ -62,3 +62,19 @@ fn one_answer_that_is_stale_does_not_settle_what_was_made() {
         },
     );
 }
+
+/// One of the looks is that of a count, right after the create has landed.
+#[test]
+fn one_answer_that_is_stale_does_not_let_a_count_see_what_landed_late() {
+    for nth in 1..=60 {
+        let mut faults = late_create(90);
+        faults.push(own(Operation::DescribeTableVersion, nth, Fault::Stale, 0));
+        plays(scenario(Ways::default(), faults), async |mut client| {
+            client.batch_over(&BOTH, false).await;
+            for _ in 0..40 {
+                sleep(seconds(2)).await;
+                client.count(T0).await;
+            }
+        });
+    }
+}

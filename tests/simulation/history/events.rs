@@ -22,6 +22,8 @@ pub struct Cause {
     pub behind: bool,
     /// True if the sender still waits for the answer.
     pub waited_for: bool,
+    /// True if the message arrives twice.
+    pub doubled: bool,
 }
 
 impl Inner {
@@ -102,10 +104,11 @@ impl Inner {
         if is_ours && aborted && !committed {
             return;
         }
-        // A late delete may hit a late version, too. No client was told of that version, because its number is in
-        // cool-down. Had a client seen it, another check would report its absence.
+        // A late delete may hit a late version, too, and so may the second copy of one that is waited for. No client was
+        // told of that version, because its number is in cool-down. Had a client seen it, another check would report its
+        // absence.
         let is_unknown = op.is_some_and(|op| op.done_at().is_none()) && !committed;
-        if is_unknown && !cause.waited_for {
+        if is_unknown && (!cause.waited_for || cause.doubled) {
             let counts = &mut self.history.counts;
             counts.add("a version that nobody knew of deleted for the batch's", 1);
             return;
