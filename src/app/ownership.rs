@@ -16,12 +16,12 @@ use crate::batch::log::LogError;
 pub(super) async fn begin(in_use: &Arc<ActiveConfig>) -> Result<mpsc::Receiver<LogError>, Failure> {
     let (failed, failure) = mpsc::channel(1);
     let batches = Arc::clone(&in_use.lasting.batches);
+    batches.backends_are(&in_use.snapshot().world.backends, |_| false);
     let Some(fleet) = batches.fleet().cloned() else {
         recover(&batches, &in_use.snapshot().world.backends).await?;
         // Nothing is sent, and the receiver of a channel without senders is not asked again.
         return Ok(failure);
     };
-    batches.backends_are(&in_use.snapshot().world.backends, |_| false);
     let known = fleet.role_when(|role| *role != Role::Outside).await;
     if known == Role::Recovering {
         recover(&batches, &in_use.snapshot().world.backends).await?;

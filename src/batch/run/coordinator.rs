@@ -55,7 +55,7 @@ pub struct Coordinator {
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
     /// The catalogs that keep the entity tags of staged manifests.
     pub(super) tags: Tags,
-    /// The backends of the configuration in use. Recovery gets those of the first configuration separately.
+    /// The backends of the configuration in use.
     pub backends: watch::Sender<Vec<Arc<Backend>>>,
 }
 

@@ -103,6 +103,44 @@ async fn an_undo_goes_on_after_its_backend_is_removed_and_ends_when_the_catalog_
     until("west is undone", || stored(&world, "west") == [1]).await;
 }
 
+/// The catalog may have moved, or another one may have taken its name: only an operator knows.
+#[tokio::test]
+async fn an_undo_asks_the_address_that_its_batch_began_with_and_says_so() {
+    let world = world("lock_timeout: 200ms").await;
+    let west = world.catalog("west");
+    west.fail_always(DELETE, Fault::Instead(500, BROKEN));
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.status, 400);
+    let error = error_with(&world, "disk on fire").await;
+    assert!(!error.contains("configured"), "{error}");
+    let before = west.uri();
+    let moved = with(&world.configuration(), &before, "http://127.0.0.1:1");
+    world.reload(&moved).await.ok();
+    let error = error_with(&world, "Configure it again and reload").await;
+    let port = before.rsplit(':').next().unwrap();
+    assert!(error.contains("disk on fire"), "{error}");
+    assert!(error.contains(port), "{error}");
+    west.behave();
+    until("west is undone", || stored(&world, "west") == [1]).await;
+}
+
+/// Waits until the error of the first open batch has these words. Returns it.
+async fn error_with(world: &World, words: &str) -> String {
+    let told = async {
+        loop {
+            let open = world.admin().get("/batches").await.ok().json();
+            let error = open["batches"][0]["error"].to_string();
+            if error.contains(words) {
+                return error;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, told).await;
+    told.expect("the batch tells its error")
+}
+
 #[tokio::test]
 async fn a_restart_without_the_backend_keeps_what_is_undecided_hidden_until_it_is_back() {
     let mut world = world("lock_timeout: 200ms").await;
