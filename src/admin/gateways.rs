@@ -89,7 +89,8 @@ pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Res
     };
     let peer = RequestContext::of(request.extensions()).peer.clone();
     let is_decision = request.method() == Method::POST;
-    match timeout(PATIENCE, peers.ask(&owner, peer.as_ref(), request)).await {
+    let asked = peers.ask(&owner, peer.as_ref(), Duration::ZERO, request);
+    match timeout(PATIENCE, asked).await {
         Ok(Ok(response)) => response,
         Ok(Err(Unanswered::Away(response))) => *response,
         unanswered => {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::Response;
+use tokio::time::Instant;
 
 pub use answer::json;
 use repeated::{different, unknown, withdrawn};
@@ -72,6 +73,8 @@ pub struct Caller {
     pub context: Context,
     /// The caller's request.
     pub origin: Origin,
+    /// The time at which it came.
+    pub came: Instant,
 }
 
 impl Batches {
@@ -185,6 +188,7 @@ impl Batches {
         let coordinator = Arc::clone(&self.coordinator);
         let audited = AuditedBatch::begun(&coordinator, outcome.id, &caller.origin);
         let (context, of_run) = (self.context_of(caller), Arc::clone(&outcome));
+        let caller = (context, caller.came);
         // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
             let plan = match plan.await {
@@ -205,7 +209,7 @@ impl Batches {
                 fingerprint,
             };
             let (state, effects) = step(plan.state(), Event::Begin);
-            let mut run = BatchRun::new(coordinator, plan, intent, of_run, context, permit);
+            let mut run = BatchRun::new(coordinator, plan, intent, of_run, caller, permit);
             run.audited_as(audited);
             run.run(state, effects).await;
         });

@@ -24,7 +24,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 use crate::batch::log::LogError;
@@ -39,8 +39,12 @@ pub use guarded::{Guard, guard_key};
 use lease::Lease;
 pub(in crate::batch) use owned::RELEASE_EVERY;
 pub use owned::{OwnedGuards, Unguarded};
-pub use passage::{Passage, StreamPassage, Subject};
+pub use passage::{Passage, StreamPassage, Subject, Unserved};
 use twins::Twins;
+
+/// The largest number of requests that wait for an owner of the log. Beyond it they are refused at once. It is a part of
+/// `limits.in_flight`, so that requests which need no owner are served meanwhile.
+const WAITING: usize = 1024;
 
 /// The answer to a request that batches may concern while this gateway does not know which tables they are on.
 const UNKNOWING: &str = "this gateway has lost its contact to the batch log, so it does not know which tables batches are changing; retry later";
@@ -103,6 +107,8 @@ pub struct Fleet {
     /// Told of changes of the role. It wakes in the order of waiting, as a simulation that can be repeated needs it.
     changed: Notify,
     guarded: GuardedTables,
+    /// The places for requests that wait for an owner.
+    waiting: Semaphore,
     /// The random id of the log, once it is known.
     log: OnceLock<Uuid>,
     tables: OnceLock<Arc<dyn LocalTables>>,
@@ -161,6 +167,7 @@ impl Fleet {
             role: RwLock::new(Role::Outside),
             changed: Notify::new(),
             guarded: GuardedTables::default(),
+            waiting: Semaphore::new(WAITING),
             tables: OnceLock::new(),
             serves_without_log,
             is_shared,

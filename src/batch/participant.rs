@@ -208,21 +208,24 @@ pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<
     Ok(())
 }
 
-/// Requests a table's description; `None` if it does not exist.
+/// Requests a table's description; `None` if the catalog says that there is no such table, each time that it is asked.
 pub async fn table(
     backend: &Backend,
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
-    let mut ask = caller.ask(Operation::DescribeTable, &line.table.table);
-    ask.body = Some(body(line, &[]));
-    let answer = backend.ask(ask).await;
-    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
-    match described_table(&answer, backend.sets_managed_versioning()) {
-        Some(described) => Ok(Some(described)),
-        None if is_absent(&answer) => Ok(None),
-        None => Err(refusal(backend.name(), &answer)),
+    for _ in 0..LOOKS_FOR_ABSENCE {
+        let mut ask = caller.ask(Operation::DescribeTable, &line.table.table);
+        ask.body = Some(body(line, &[]));
+        let answer = backend.ask(ask).await;
+        let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+        match described_table(&answer, backend.sets_managed_versioning()) {
+            Some(described) => return Ok(Some(described)),
+            None if is_absent(&answer) => {}
+            None => return Err(refusal(backend.name(), &answer)),
+        }
     }
+    Ok(None)
 }
 
 /// Looks for the version or name that the entry creates, and compares it. Fails if the catalog does not tell. With

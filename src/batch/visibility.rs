@@ -38,7 +38,7 @@ mod removed;
 mod strays;
 mod tables;
 
-pub use crate::batch::visibility::hidden_range::{Claim, Subject};
+pub use crate::batch::visibility::hidden_range::{Claim, Hidden, Subject};
 pub use crate::batch::visibility::list_watch::{ListCut, ListWatch};
 pub use crate::batch::visibility::read_epoch::{BranchEpoch, Epoch};
 pub use gates::Forbidden;
@@ -64,10 +64,6 @@ pub struct Visibility {
     lists: ListWatches,
     strays: Strays,
 }
-
-/// The versions of a branch that a reader may not see. Empty for nearly every table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hidden(Vec<RangeInclusive<u64>>);
 
 /// The owner of a version that a batch gave up, if a create of the batch lands late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,18 +96,6 @@ pub struct Pause {
     pub above: Duration,
 }
 
-impl Hidden {
-    /// Returns true if nothing is hidden.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns true if this version is hidden.
-    pub fn contains(&self, version: u64) -> bool {
-        self.0.iter().any(|versions| versions.contains(&version))
-    }
-}
-
 impl Visibility {
     /// Hides a version, and the versions above it, until `commit_flag` is revealed, or until it is forgotten or released.
     pub fn hide(&self, line: TableBranch, version: u64, commit_flag: &CommitFlag) {
@@ -136,8 +120,7 @@ impl Visibility {
         let Some(slots) = self.tables.get(&line.table) else {
             return Hidden::default();
         };
-        let on = line.branch.as_deref();
-        Hidden(slots.iter().filter_map(|slot| slot.hides(on)).collect())
+        Hidden::by(&slots, line.branch.as_deref())
     }
 
     /// The present moment of a branch. Take it before the request to the catalog, and check it with

@@ -92,6 +92,7 @@ pub(super) fn caller(head: &Parts) -> Result<Caller, Error> {
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: learned.context.clone().unwrap_or_default(),
         origin: Origin::of(&head.extensions),
+        came: learned.came(),
     })
 }
 

@@ -15,6 +15,7 @@ use crate::error::facts::ErrorFacts;
 use crate::gateway::detached_change::{LockedChange, send_locked};
 use crate::gateway::request_body;
 use crate::protocol::identifier::Identifier;
+use crate::request::context::RequestContext;
 
 /// Sends the create of one version to the catalog and holds the locks that it needs. `id` is the client's identifier of
 /// the table, `there` the catalog's.
@@ -30,6 +31,7 @@ where
     let (batches, json_body) = (Arc::clone(&shared.batches), shared.json_body);
     let (backend, id, there) = (Arc::clone(backend), id.clone(), there.clone());
     let locking = async move {
+        let came = RequestContext::of(request.borrow().extensions()).came();
         let version = asked(request.borrow_mut(), json_body).await?;
         if let Some((version, branch)) = &version {
             audited::note_version(request.borrow(), &id, *version, branch.as_ref());
@@ -40,7 +42,7 @@ where
         });
         let held = match &version {
             Some((line, version)) => {
-                let held = batches.hold_for_create(line, *version).await;
+                let held = batches.hold_for_create(line, *version, came).await;
                 Some(held.map_err(|error| with_table(error, &id, line, *version))?)
             }
             // The catalog refuses a create without a version number, so no lock is needed.

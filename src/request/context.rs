@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Extensions;
+use tokio::time::Instant;
 
 use super::RequestRecord;
 use super::peer::Peer;
@@ -34,6 +35,8 @@ pub struct RequestContext {
     pub malformed: Option<&'static str>,
     /// True if another gateway has passed the request on.
     pub is_passed_on: bool,
+    /// The time at which the request came, if it has waited for an owner of the batch log since.
+    pub came: Option<Instant>,
 }
 
 static NOTHING: RequestContext = RequestContext {
@@ -46,9 +49,15 @@ static NOTHING: RequestContext = RequestContext {
     context: None,
     malformed: None,
     is_passed_on: false,
+    came: None,
 };
 
 impl RequestContext {
+    /// The time at which the request came; the present one if it has not waited for an owner of the batch log.
+    pub fn came(&self) -> Instant {
+        self.came.unwrap_or_else(Instant::now)
+    }
+
     /// Returns the facts in these extensions; without any, an empty set.
     pub fn of(extensions: &Extensions) -> &Self {
         extensions.get().unwrap_or(&NOTHING)

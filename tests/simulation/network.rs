@@ -85,6 +85,8 @@ enum Answers {
     Unprocessed,
     /// The version exists, and the answer says that it does not.
     Stale,
+    /// The answer is without the latest version.
+    StaleList,
 }
 
 /// Sets its flag to false when dropped: then the caller has stopped waiting.
@@ -239,6 +241,7 @@ impl Wire {
             }
             Some(Fault::Idle) => parcel.answers = Answers::Idle,
             Some(Fault::Stale) => parcel.answers = Answers::Stale,
+            Some(Fault::StaleList) => parcel.answers = Answers::StaleList,
             Some(kind @ (Fault::ActsLater | Fault::RefusedFirst)) => {
                 tokio::spawn(parcel.copy(far).deliver());
                 parcel.answers = match kind {
@@ -305,6 +308,7 @@ impl Parcel {
             Answers::Stale => return Ok(refusal(404, 11, "no such version")),
             Answers::RefusedFirst => return Ok(refusal(400, 13, "this makes no sense")),
             Answers::Idle => return Ok(self.as_if_done()),
+            Answers::StaleList => return Ok(self.listed_before()),
             _ => {}
         }
         let reply = self.acted().await?;

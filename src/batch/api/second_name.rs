@@ -154,7 +154,7 @@ impl Batches {
     }
 }
 
-/// Returns the location of a table; `None` if the table does not exist or its catalog does not say.
+/// Returns the location of a table; `None` if the table does not exist. Fails with 503 if its catalog does not say.
 async fn at(
     backend: &Backend,
     table: TableKey,
@@ -162,12 +162,13 @@ async fn at(
 ) -> Result<Option<String>, Error> {
     let line = TableBranch::new(table, None);
     let found = participant::table(backend, &line, context).await;
-    let found = found.map_err(|refusal| {
-        let words =
-            "cannot tell whether an unfinished batch uses the location of the table; retry later";
-        busy(words).of(refusal.origin).with_cause(refusal.message)
-    })?;
-    Ok(found.and_then(|found| found.proof.location))
+    let untold = || {
+        busy("cannot tell whether an unfinished batch uses the location of the table; retry later")
+    };
+    let found = found
+        .map_err(|refusal| untold().of(refusal.origin).with_cause(refusal.message))?
+        .map(|found| found.proof.location.ok_or_else(untold));
+    found.transpose()
 }
 
 /// Returns true if two locations may be one. Some catalogs interpret a location relative to their root.

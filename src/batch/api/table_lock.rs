@@ -120,9 +120,13 @@ impl Batches {
     }
 
     /// Locks a table shared for the create of one version. Refuses a version that a removal by a batch may still hit
-    /// (503), or that was built on a version that is gone (409, code 14).
-    pub async fn hold_for_create(&self, line: &TableBranch, version: u64) -> Result<Hold, Error> {
-        let came = Instant::now();
+    /// (503), or that was built on a version that is gone (409, code 14). `came` is when the request arrived.
+    pub async fn hold_for_create(
+        &self,
+        line: &TableBranch,
+        version: u64,
+        came: Instant,
+    ) -> Result<Hold, Error> {
         let hold = self
             .hold_at_rest(&line.table, Some((line, version)))
             .await?;

@@ -83,6 +83,11 @@ impl Lease {
         }
     }
 
+    /// Returns at the next renewal or end of the lease.
+    pub(super) fn renewed(&self) -> impl Future<Output = ()> + '_ {
+        self.moved.notified()
+    }
+
     /// The time that is left; zero if it is over.
     pub(in crate::batch) fn left(&self) -> Duration {
         let end = Duration::from_nanos(self.end.load(Ordering::SeqCst));

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::error::Elapsed;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::in_flight::{Place, StreamNote};
-use super::lease::LOOK_EVERY;
 use super::{Fleet, Owner, Role, unavailable, unknowing};
 use crate::error::Error;
 use crate::error::facts::ErrorFacts;
@@ -45,6 +43,10 @@ pub struct StreamPassage {
     note: Option<StreamNote>,
     expiries: u64,
 }
+
+/// The error of a wait for an owner of the log.
+#[derive(Debug)]
+pub struct Unserved;
 
 impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,25 +93,39 @@ impl Fleet {
     /// Waits until there is an owner that serves `subject`, for up to `wait`. `None` means that this gateway is it.
     ///
     /// # Errors
-    /// There is none by then.
+    /// There is none by then, or too many requests wait already.
     pub async fn owner(
         &self,
         subject: Subject<'_>,
         wait: Duration,
-    ) -> Result<Option<Owner>, Elapsed> {
-        let settled = |role: &Role| matches!(role, Role::Owner | Role::Follower(Some(_)));
-        timeout(wait, async {
+    ) -> Result<Option<Owner>, Unserved> {
+        if let Some(owner) = self.owner_now(subject) {
+            return Ok(owner);
+        }
+        let _place = self.waiting.try_acquire().map_err(|_| Unserved)?;
+        let owner = async {
             loop {
-                if let Role::Follower(owner) = self.role_when(settled).await {
+                let (changed, renewed) = (self.changed.notified(), self.lease.renewed());
+                if let Some(owner) = self.owner_now(subject) {
                     return owner;
                 }
-                if self.is_in_contact(subject) {
-                    return None;
+                tokio::select! {
+                    biased;
+                    () = changed => {}
+                    () = renewed => {}
                 }
-                sleep(LOOK_EVERY).await;
             }
-        })
-        .await
+        };
+        timeout(wait, owner).await.map_err(|_| Unserved)
+    }
+
+    /// The owner that serves `subject` now, as [`owner`](Self::owner) returns it; `None` if there is none.
+    fn owner_now(&self, subject: Subject<'_>) -> Option<Option<Owner>> {
+        match &*self.now() {
+            Role::Follower(Some(owner)) => Some(Some(owner.clone())),
+            Role::Owner if self.is_in_contact(subject) => Some(None),
+            _ => None,
+        }
     }
 
     fn discarded(&self) {
@@ -173,7 +189,7 @@ impl Passage {
         if self.place.as_ref().is_some_and(Place::is_doomed) {
             self.fleet.discarded();
             return Err(unavailable(
-                "a batch began on the table before its catalog answered; retry later",
+                "a batch may have begun on the table before its catalog answered; retry later",
             ));
         }
         self.fleet.alive().inspect_err(|_| self.fleet.discarded())

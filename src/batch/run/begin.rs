@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::entry::EntryRun;
 use super::phase_times::Timing;
@@ -19,13 +20,13 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
 
 impl BatchRun {
-    /// Creates a batch on behalf of a caller.
+    /// Creates a batch on behalf of a caller, whose request came then.
     pub(in crate::batch) fn new(
         coordinator: Arc<Coordinator>,
         plan: Plan,
         intent: Intent,
         outcome: Arc<Outcome>,
-        caller: CallerContext,
+        (caller, came): (CallerContext, Instant),
         permit: Permit,
     ) -> Self {
         let hold = Hold::none(&coordinator.locks);
@@ -33,6 +34,7 @@ impl BatchRun {
         run.coordinator.metrics.entries(run.plan.entries.len());
         run.origin = caller.origin.clone();
         run.caller = Some(caller);
+        run.timing = Timing::since(came);
         run.written = false;
         run
     }
@@ -93,7 +95,7 @@ impl BatchRun {
             superseded: Vec::new(),
             written: true,
             audited: None,
-            timing: Timing::start(),
+            timing: Timing::since(Instant::now()),
             backends: coordinator.backends.subscribe(),
             coordinator,
             plan: Arc::new(plan),

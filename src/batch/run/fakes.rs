@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, pending};
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::backend::{Authority, Catalog, Failure};
 use crate::batch::log::{BatchId, Intent, Log, Logged, Record, Resolution, Verdict};
@@ -98,6 +99,7 @@ impl Catalog for Willing {
 
 pub(super) fn caller(key: Option<&str>) -> Caller {
     Caller {
+        came: Instant::now(),
         name: "ada".into(),
         idempotency_key: key.map(str::to_owned),
         authority: Authority::Caller(None),

@@ -97,14 +97,19 @@ impl Coordinator {
         let Some(sharing) = &self.sharing else {
             return Ok(());
         };
+        let addresses = Addresses::of(&self.backends.borrow());
         if let Some(guards) = &sharing.guards {
-            let addresses = Addresses::of(&self.backends.borrow());
             let tables = self.to_be_guarded(&addresses);
             let known: Vec<String> = addresses.0.values().map(ToString::to_string).collect();
             let strays = guards.replace(tables, &known).await?;
             self.expect(&strays);
         }
         sharing.fleet.becomes(Role::Owner);
+        // A reload that came meanwhile guarded nothing, because there was no owner.
+        let has_moved = addresses != Addresses::of(&self.backends.borrow());
+        if has_moved {
+            self.guard_again().await;
+        }
         Ok(())
     }
 
@@ -187,6 +192,7 @@ impl Coordinator {
 }
 
 /// The addresses of catalogs by their identities.
+#[derive(PartialEq)]
 struct Addresses(HashMap<Arc<str>, Arc<str>>);
 
 impl Addresses {

@@ -14,11 +14,11 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    pub(super) fn start() -> Self {
-        let now = Instant::now();
+    /// Begins with the first phase of a batch that came then.
+    pub(super) fn since(came: Instant) -> Self {
         Self {
-            begun: now,
-            phase_begun: now,
+            begun: came,
+            phase_begun: Instant::now(),
             is_undoing: false,
         }
     }

@@ -18,6 +18,37 @@ pub(super) struct HiddenRange {
     pub(super) what: HideReason,
 }
 
+/// The versions of a branch that a reader may not see. Empty for nearly every table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hidden(pub(super) Vec<RangeInclusive<u64>>);
+
+impl Hidden {
+    /// Returns the versions of a branch that the records of its table hide, all of one moment.
+    pub(super) fn by(records: &[HiddenRange], branch: Option<&str>) -> Self {
+        let look = || Self(records.iter().filter_map(|it| it.hides(branch)).collect());
+        let mut hidden = look();
+        // A batch may have been revealed between two of its ranges.
+        while records.len() > 1 {
+            let again = look();
+            if again == hidden {
+                break;
+            }
+            hidden = again;
+        }
+        hidden
+    }
+
+    /// Returns true if nothing is hidden.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns true if this version is hidden.
+    pub fn contains(&self, version: u64) -> bool {
+        self.0.iter().any(|versions| versions.contains(&version))
+    }
+}
+
 /// The subject of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {

@@ -72,6 +72,9 @@ pub(super) struct ClientOf {
     /// The subject of its certificate; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subject: Option<String>,
+    /// The time that the request has waited for an owner of the log, in microseconds; 0 from gateways that do not tell.
+    #[serde(default)]
+    pub(super) waited_micros: u64,
 }
 
 /// The reason why the owner gave no answer.
@@ -148,11 +151,12 @@ impl PeerClient {
         }
     }
 
-    /// Sends a request to the owner as the client sent it.
+    /// Sends a request, which has `waited` for an owner, to this one as the client sent it.
     pub(crate) async fn ask(
         &self,
         owner: &Owner,
         peer: Option<&Peer>,
+        waited: Duration,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Unanswered> {
         let unsent = |error: &dyn std::fmt::Display| Unanswered::Unsent(error.to_string());
@@ -173,6 +177,7 @@ impl PeerClient {
                 address: peer.address(),
                 secure: peer.is_secure(),
                 subject: peer.holder().map(|holder| holder.subject().to_string()),
+                waited_micros: u64::try_from(waited.as_micros()).unwrap_or(u64::MAX),
             };
             let text = serde_json::to_string(&client).map_err(|error| unsent(&error))?;
             headers.insert(CLIENT, sensitive(&text).map_err(|error| unsent(&error))?);

@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use futures_util::TryFutureExt as _;
 use futures_util::future::{Either, MapOk, Ready, ready};
 use http::{HeaderValue, Request, Response, StatusCode};
+use tokio::time::Instant;
 use tower::Service;
 
 use super::client::{AWAY, CLIENT, ClientOf, NOT_OWNER, TOKEN, UNDONE};
@@ -69,6 +71,7 @@ impl<S, A> Entrance<S, A> {
             address,
             secure,
             subject,
+            waited_micros,
         } = client;
         let mut peer = Peer::new(address, secure);
         if let Some(subject) = subject {
@@ -77,6 +80,7 @@ impl<S, A> Entrance<S, A> {
         let learned = RequestContext::more(request.extensions_mut());
         learned.peer = Some(peer);
         learned.is_passed_on = true;
+        learned.came = Instant::now().checked_sub(Duration::from_micros(waited_micros));
         Ok(())
     }
 }

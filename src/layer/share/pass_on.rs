@@ -55,16 +55,21 @@ where
     S: Service<R, Response = Response<Body>, Error = Error> + Send + 'static,
     S::Future: Send,
 {
-    let until = Instant::now() + PATIENCE;
+    let began = Instant::now();
+    let until = began + PATIENCE;
     let asked = request.borrow_mut();
-    let learned = RequestContext::of(asked.extensions());
+    let learned = RequestContext::more(asked.extensions_mut());
+    learned.came.get_or_insert(began);
     let (operation, peer) = (learned.operation, learned.peer.clone());
-    let exchange = learned.exchange.clone();
+    let (exchange, is_passed_on) = (learned.exchange.clone(), learned.is_passed_on);
     let mut doubt = Doubt::of(asked, operation);
-    if learned.is_passed_on {
+    if is_passed_on {
         let refusal = doubt.refusal("the gateway that had the batch log lost it");
         return Err(refusal.of(ErrorOrigin::BatchLog));
     }
+    // Its body is read once it can be served.
+    let served = sharing.fleet.owner(subject.as_ref(), PATIENCE).await;
+    served.map_err(|_| doubt.refusal(unserved(&sharing.fleet)))?;
     let (kept, repeats) = keep(&sharing, asked, operation, &mut doubt).await?;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -100,7 +105,7 @@ where
         };
         let answered = tokio::select! {
             biased;
-            answered = peers.ask(&owner, peer.as_ref(), sent) => answered,
+            answered = peers.ask(&owner, peer.as_ref(), began.elapsed(), sent) => answered,
             () = gone(&sharing, &owner) => Err(Unanswered::Lost("it lost the batch log".to_owned())),
             () = silent(peers, &owner) => Err(Unanswered::Lost("it takes connections and answers nothing".to_owned())),
         };

@@ -120,6 +120,29 @@ fn equal_entity_tags_belong_to_one_manifest() {
     );
 }
 
+/// A describe that is out of date is asked again; a list is believed.
+#[test]
+fn a_list_of_versions_shows_all_of_them() {
+    let script = async |mut client: Client| {
+        let next = client.wants(T0, false).await;
+        // Another writer makes the version that the batch wants.
+        client.append(T0).await;
+        let op = client.plan(&[next], true);
+        client.send_once(op).await;
+        client.list(T0, false).await;
+    };
+    let [with, without] = [Fault::SlowAnswer, Fault::StaleList].map(|fault| {
+        let list = own(Operation::ListTableVersions, 1, fault, 0);
+        plain([list, create(Fault::RequestLost, 0)])
+    });
+    plays(with, script);
+    breaks(
+        without,
+        script,
+        &["w1 was answered 200, but w1.0 is not there"],
+    );
+}
+
 /// The second name is given before the batch. During the batch it is refused.
 #[test]
 fn a_table_has_one_name() {

@@ -1,4 +1,5 @@
-//! Answers in pieces, answers that are read after their head was sent, and answers to changes that are not made.
+//! Answers in pieces, answers that are read after their head was sent, answers that are out of date, and answers to changes
+//! that are not made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use futures_util::stream::{self, StreamExt as _};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use nsgate::body::Body;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{Parcel, Wire};
@@ -48,6 +50,26 @@ impl Wire {
 }
 
 impl Parcel {
+    /// The answer to a list in descending order, as it was before the latest version was made.
+    pub(super) fn listed_before(&self) -> Reply {
+        let query = self.question.query.split('&');
+        let limit = query.clone().find_map(|part| part.strip_prefix("limit="));
+        let query: Vec<_> = query.filter(|part| !part.starts_with("limit=")).collect();
+        let all = Question {
+            query: query.join("&"),
+            ..Question::clone(&self.question)
+        };
+        let mut reply = self.change(|inner| inner.catalogs[self.catalog].catalog.answer(&all));
+        let mut body: Value = serde_json::from_str(&reply.body).expect("JSON");
+        let listed = body["versions"].as_array_mut().expect("a list");
+        listed.remove(0);
+        if let Some(limit) = limit {
+            listed.truncate(limit.parse().expect("a number"));
+        }
+        reply.body = body.to_string();
+        reply
+    }
+
     /// Returns the answer of a catalog that says that it has made a change, and has not.
     pub(super) fn as_if_done(&self) -> Reply {
         if self.question.removes() {

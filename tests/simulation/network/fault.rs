@@ -45,6 +45,8 @@ pub enum Fault {
     ActsLater,
     /// The catalog says that a version does not exist, although it does.
     Stale,
+    /// The catalog lists the versions without the latest one. Only planned.
+    StaleList,
     /// The connection breaks before the request has arrived, and it arrives late all the same. Only planned.
     ResetLate,
     /// The catalog refuses at once, and acts later. Only planned.
@@ -96,6 +98,7 @@ impl Fault {
             Self::Idle => "fault: removal answered, not done",
             Self::ActsLater => "fault: removal answered, done later",
             Self::Stale => "fault: stale describe",
+            Self::StaleList => "fault: stale list",
             Self::ResetLate => "fault: reset, done late",
             Self::RefusedFirst => "fault: refused, done late",
             Self::Unprocessed => "fault: not processed, done",
@@ -135,6 +138,7 @@ impl Fault {
             // qualify.
             Self::Idle | Self::ActsLater => question.own && question.removes(),
             Self::Stale => question.own && question.operation == Operation::DescribeTableVersion,
+            Self::StaleList => question.operation == Operation::ListTableVersions,
             Self::RefusedAfter => question.operation.access() == Access::Write,
             _ => true,
         }
