@@ -62,8 +62,15 @@ pub const REMOVAL_BUGS: &[Bug] = &[
     Bug {
         name: "a count believes one answer that nothing has landed",
         file: "src/batch/participant.rs",
-        right: "    for _ in 0..LOOKS_FOR_ABSENCE {\n",
-        wrong: "    for _ in 1..LOOKS_FOR_ABSENCE {\n",
+        right: "0..LOOKS_FOR_ABSENCE {\n        let mut ask = caller.ask(Operation::DescribeTableVersion,",
+        wrong: "1..LOOKS_FOR_ABSENCE {\n        let mut ask = caller.ask(Operation::DescribeTableVersion,",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a name is taken for free after one answer",
+        file: "src/batch/participant.rs",
+        right: "0..LOOKS_FOR_ABSENCE {\n        let mut ask = caller.ask(Operation::DescribeTable,",
+        wrong: "1..LOOKS_FOR_ABSENCE {\n        let mut ask = caller.ask(Operation::DescribeTable,",
         checkers: &[SIMULATION],
     },
 ];

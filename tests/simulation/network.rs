@@ -83,7 +83,7 @@ enum Answers {
     RefusedFirst,
     /// The catalog acts, and says that it has not processed the request.
     Unprocessed,
-    /// The version exists, and the answer says that it does not.
+    /// The version or the table exists, and the answer says that it does not.
     Stale,
     /// The answer is without the latest version.
     StaleList,
@@ -305,6 +305,9 @@ impl Parcel {
         match self.answers {
             Answers::Error { after: false } => return Ok(refusal(500, 18, "disk on fire")),
             Answers::Conflict => return Ok(refusal(409, 14, "somebody was here")),
+            Answers::Stale if self.question.operation == Operation::DescribeTable => {
+                return Ok(refusal(404, 4, "no such table"));
+            }
             Answers::Stale => return Ok(refusal(404, 11, "no such version")),
             Answers::RefusedFirst => return Ok(refusal(400, 13, "this makes no sense")),
             Answers::Idle => return Ok(self.as_if_done()),

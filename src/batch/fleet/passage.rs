@@ -234,3 +234,54 @@ impl StreamPassage {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::batch::fleet::WAITING;
+
+    const WAIT: Duration = Duration::from_secs(20);
+
+    fn owner() -> Owner {
+        Owner {
+            id: uuid::Uuid::nil(),
+            name: "a".to_owned(),
+            address: "127.0.0.1:1".to_owned(),
+            token: String::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_requests_wait_for_an_owner_and_no_more() {
+        let fleet = Fleet::new(Duration::from_secs(5), false, true);
+        let waiting = (0..WAITING).map(|_| fleet.owner(Subject::Owner, WAIT));
+        let one_more = async {
+            tokio::task::yield_now().await;
+            let begun = tokio::time::Instant::now();
+            assert!(fleet.owner(Subject::Owner, WAIT).await.is_err());
+            assert!(begun.elapsed().is_zero(), "it does not wait");
+            fleet.becomes(Role::Follower(Some(owner())));
+        };
+        let (found, ()) = tokio::join!(join_all(waiting), one_more);
+        assert!(found.iter().all(|found| matches!(found, Ok(Some(_)))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_without_a_lease_is_waited_for_until_it_has_one() {
+        let fleet = Fleet::new(Duration::from_secs(5), false, true);
+        fleet.becomes(Role::Owner);
+        let renewed = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            fleet.lease().renew(tokio::time::Instant::now());
+        };
+        let begun = tokio::time::Instant::now();
+        let (found, ()) = tokio::join!(fleet.owner(Subject::Owner, WAIT), renewed);
+        assert!(matches!(found, Ok(None)), "{found:?}");
+        assert_eq!(begun.elapsed().as_secs(), 3);
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert!(fleet.owner(Subject::Owner, WAIT).await.is_err());
+        assert_eq!(begun.elapsed().as_secs(), 3 + 9 + 20);
+    }
+}

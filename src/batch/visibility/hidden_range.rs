@@ -26,16 +26,11 @@ impl Hidden {
     /// Returns the versions of a branch that the records of its table hide, all of one moment.
     pub(super) fn by(records: &[HiddenRange], branch: Option<&str>) -> Self {
         let look = || Self(records.iter().filter_map(|it| it.hides(branch)).collect());
-        let mut hidden = look();
-        // A batch may have been revealed between two of its ranges.
-        while records.len() > 1 {
-            let again = look();
-            if again == hidden {
-                break;
-            }
-            hidden = again;
+        match records {
+            [] | [_] => look(),
+            // A batch may be revealed between two of its ranges.
+            _ => seen_twice(look),
         }
-        hidden
     }
 
     /// Returns true if nothing is hidden.
@@ -46,6 +41,18 @@ impl Hidden {
     /// Returns true if this version is hidden.
     pub fn contains(&self, version: u64) -> bool {
         self.0.iter().any(|versions| versions.contains(&version))
+    }
+}
+
+/// Looks until two looks in a row see the same.
+fn seen_twice<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
+    let mut seen = look();
+    loop {
+        let again = look();
+        if again == seen {
+            return seen;
+        }
+        seen = again;
     }
 }
 
@@ -154,5 +161,16 @@ impl HiddenRange {
             } => until.max(rests) <= now && claim.is_none(),
             HideReason::Retaken { until, .. } => until <= now,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen_twice;
+
+    #[test]
+    fn a_look_that_another_one_contradicts_does_not_count() {
+        let mut looks = [1, 2, 3, 3, 4].into_iter();
+        assert_eq!(seen_twice(|| looks.next()), Some(3));
     }
 }

@@ -266,3 +266,49 @@ fn sensitive(value: &str) -> Result<HeaderValue, http::header::InvalidHeaderValu
     value.set_sensitive(true);
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use super::*;
+
+    /// A network that notes of whom the request speaks, and carries nothing.
+    #[derive(Default)]
+    struct Notebook(Mutex<Option<ClientOf>>);
+
+    impl PeerNetwork for Notebook {
+        fn carry(
+            &self,
+            request: Request<Body>,
+        ) -> BoxFuture<'_, Result<Response<Body>, Unanswered>> {
+            let client = request.headers().get(CLIENT).unwrap();
+            *self.0.lock().unwrap() = serde_json::from_slice(client.as_bytes()).ok();
+            Box::pin(async { Err(Unanswered::Unsent("noted".to_owned())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_owner_is_told_how_long_a_request_has_waited() {
+        let notebook = Arc::new(Notebook::default());
+        let network: Arc<dyn PeerNetwork> = notebook.clone();
+        let client = PeerClient::simulated(network);
+        let owner = Owner {
+            id: Uuid::nil(),
+            name: "a".to_owned(),
+            address: "127.0.0.1:1".to_owned(),
+            token: "t".to_owned(),
+        };
+        let peer = Peer::new("127.0.0.1:2".parse().unwrap(), false);
+        let waited = Duration::from_millis(1500);
+        let request = Request::new(Body::empty());
+        let answer = client.ask(&owner, Some(&peer), waited, request).await;
+        assert!(answer.is_err());
+        let noted = notebook.0.lock().unwrap().take().unwrap();
+        assert_eq!(noted.waited_micros, 1_500_000);
+        // A gateway of an older version says nothing of it.
+        let older = r#"{"address":"127.0.0.1:1","secure":false}"#;
+        let older: ClientOf = serde_json::from_str(older).unwrap();
+        assert_eq!(older.waited_micros, 0);
+    }
+}

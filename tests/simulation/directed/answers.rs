@@ -1,6 +1,7 @@
 //! Catalogs that answer otherwise than they act.
 
 use super::*;
+use crate::history::Saw;
 
 #[test]
 fn a_batch_create_that_is_said_not_to_exist_is_not_believed_to_have_done_nothing() {
@@ -59,6 +60,23 @@ fn one_answer_that_is_stale_does_not_settle_what_was_made() {
         async |mut client| {
             client.batch_over(&BOTH, true).await;
             client.list(T0, false).await;
+        },
+    );
+}
+
+/// A batch that declares a table looks whether there is one.
+#[test]
+fn one_answer_that_is_stale_does_not_hide_a_table_from_everybody() {
+    let stale = Planned {
+        table: "c0$t1".into(),
+        ..own(Operation::DescribeTable, 1, Fault::Stale, 0)
+    };
+    keeps(
+        scenario(Ways::default(), vec![stale]),
+        async |mut client| {
+            client.declare_in_a_batch_that_aborts(T1, OTHER).await;
+            let saw = client.list(T1, false).await;
+            assert!(matches!(saw, Saw::All(_)), "{saw:?}");
         },
     );
 }

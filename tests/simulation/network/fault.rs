@@ -43,7 +43,7 @@ pub enum Fault {
     Idle,
     /// A removal is answered with 200 at once, and is done later; so is a create, if that is planned.
     ActsLater,
-    /// The catalog says that a version does not exist, although it does.
+    /// The catalog says that a version or a table does not exist, although it does.
     Stale,
     /// The catalog lists the versions without the latest one. Only planned.
     StaleList,
@@ -137,7 +137,7 @@ impl Fault {
             // A client that removes something itself is told what its catalog says, so only the gateway's removals
             // qualify.
             Self::Idle | Self::ActsLater => question.own && question.removes(),
-            Self::Stale => question.own && question.operation == Operation::DescribeTableVersion,
+            Self::Stale => question.looks(),
             Self::StaleList => question.operation == Operation::ListTableVersions,
             Self::RefusedAfter => question.operation.access() == Access::Write,
             _ => true,
