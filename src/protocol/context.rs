@@ -4,6 +4,8 @@
 //! An entry can always be sent as a header: its key is a lower-case token (RFC 9110, section 5.1), its value UTF-8
 //! without control characters and without spaces around it.
 
+mod claim_entries;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::iter::once;
@@ -14,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::Error;
 use crate::error::code::Code;
+pub use claim_entries::ClaimEntries;
 
 /// The characters that a value must not begin or end with.
 const SPACES: [char; 2] = [' ', '\t'];
@@ -69,17 +72,6 @@ pub enum Source {
     Header,
     /// The body's `context`, from the client.
     Body,
-}
-
-/// The context entries from the claims of a token. Created once for a token and shared by its requests.
-#[derive(Clone, Debug, Default)]
-pub struct ClaimEntries(Option<Arc<GovernedEntries>>);
-
-#[derive(Debug, Default)]
-struct GovernedEntries {
-    entries: Vec<Entry>,
-    /// The governed keys whose claim the token does not have: no source may set them.
-    absent: Vec<HeaderName>,
 }
 
 /// The reason for which a context is refused: always 400, code 13.
@@ -322,44 +314,6 @@ impl Entry {
     /// Returns the source of the entry.
     pub fn source(&self) -> Source {
         self.source
-    }
-}
-
-impl ClaimEntries {
-    /// Returns the entries for pairs of a context key and the claim's value; `None` if the token has no such claim.
-    ///
-    /// # Errors
-    /// A key or a value that cannot be sent in a header.
-    pub fn new<'a>(
-        governed: impl IntoIterator<Item = (&'a str, Option<String>)>,
-    ) -> Result<Self, ContextError> {
-        let mut all = GovernedEntries::default();
-        for (key, value) in governed {
-            let name = HeaderName::from_bytes(key.as_bytes())
-                .map_err(|_| ContextError::Key(shown(key)))?;
-            let Some(value) = value else {
-                all.absent.push(name);
-                continue;
-            };
-            let value =
-                HeaderValue::try_from(value).map_err(|_| ContextError::Value(shown(key)))?;
-            all.entries.push(Entry::new(name, 0, value, Source::Claim)?);
-        }
-        let none = all.entries.is_empty() && all.absent.is_empty();
-        Ok(Self((!none).then(|| Arc::new(all))))
-    }
-
-    /// True if only the issuer may set this key (in lower case).
-    pub fn governs(&self, key: &str) -> bool {
-        self.0.as_deref().is_some_and(|all| {
-            all.entries.iter().any(|entry| entry.key() == key)
-                || all.absent.iter().any(|name| name.as_str() == key)
-        })
-    }
-
-    /// Returns the entries that the token's claims set.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
-        self.0.iter().flat_map(|all| &all.entries)
     }
 }
 
