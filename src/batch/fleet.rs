@@ -181,6 +181,15 @@ impl Fleet {
         })
     }
 
+    /// Creates the view of a gateway that owns the log.
+    #[cfg(test)]
+    pub(crate) fn of_owner() -> Arc<Self> {
+        let fleet = Self::new(Duration::from_secs(5), false, true);
+        fleet.becomes(Role::Owner);
+        fleet.lease.renew(tokio::time::Instant::now());
+        fleet
+    }
+
     /// The token that other gateways must show to this one.
     pub fn token(&self) -> &str {
         &self.token

@@ -214,18 +214,18 @@ pub async fn table(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
-    for _ in 0..LOOKS_FOR_ABSENCE {
+    let answer = ask_again_if_absent(backend, || {
         let mut ask = caller.ask(Operation::DescribeTable, &line.table.table);
         ask.body = Some(body(line, &[]));
-        let answer = backend.ask(ask).await;
-        let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
-        match described_table(&answer, backend.sets_managed_versioning()) {
-            Some(described) => return Ok(Some(described)),
-            None if is_absent(&answer) => {}
-            None => return Err(refusal(backend.name(), &answer)),
-        }
+        ask
+    });
+    let answer = answer.await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    match described_table(&answer, backend.sets_managed_versioning()) {
+        Some(described) => Ok(Some(described)),
+        None if is_absent(&answer) => Ok(None),
+        None => Err(refusal(backend.name(), &answer)),
     }
-    Ok(None)
 }
 
 /// Looks for the version or name that the entry creates, and compares it. Fails if the catalog does not tell. With
@@ -281,15 +281,27 @@ pub async fn lacks_version(
     version: u64,
     caller: &CallerContext,
 ) -> bool {
-    for _ in 0..LOOKS_FOR_ABSENCE {
+    let answer = ask_again_if_absent(backend, || {
         let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
         ask.body = Some(body(line, &[("version", version.into())]));
-        let answer = backend.ask(ask).await;
-        if !answer.is_ok_and(|answer| is_absent(&answer)) {
-            return false;
+        ask
+    });
+    answer.await.is_ok_and(|answer| is_absent(&answer))
+}
+
+/// Sends the request again while the answer is that there is nothing, as often as it takes to believe that.
+async fn ask_again_if_absent(
+    backend: &Backend,
+    request: impl Fn() -> InternalRequest,
+) -> Result<InternalAnswer, Failure> {
+    let mut answer = backend.ask(request()).await;
+    for _ in 1..LOOKS_FOR_ABSENCE {
+        if !answer.as_ref().is_ok_and(is_absent) {
+            break;
         }
+        answer = backend.ask(request()).await;
     }
-    true
+    answer
 }
 
 /// Returns the error for a catalog's answer that is not the expected one: its own words, code and status, if it has

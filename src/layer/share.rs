@@ -124,10 +124,9 @@ where
         if subject == SharedSubject::Nothing {
             return Either::Left(Either::Left(self.inner.call(request)));
         }
-        let operation = RequestContext::of(asked.extensions()).operation;
-        let is_batch = operation.is_some_and(|operation| operation.lock() == Lock::Batch);
         match sharing.fleet.admit(subject.as_ref()) {
-            Err(refusal) if !is_batch => {
+            Err(refusal) if !is_batch(asked) => {
+                let operation = RequestContext::of(asked.extensions()).operation;
                 let refusal = Doubt::of(asked, operation).instead_of(refusal);
                 Either::Right(Either::Left(RefusedFuture::with(refusal)))
             }
@@ -179,6 +178,11 @@ fn judged(
             answer
         }
     }
+}
+
+fn is_batch(request: &Request<Body>) -> bool {
+    let operation = RequestContext::of(request.extensions()).operation;
+    operation.is_some_and(|operation| operation.lock() == Lock::Batch)
 }
 
 /// Notes the passage of a request that takes locks, which checks it again once it has them. Returns its kind.

@@ -143,3 +143,25 @@ fn refused(status: StatusCode, words: &'static str) -> Response<Body> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_has_waited_at_another_gateway_came_before_that() {
+        let fleet = Fleet::of_owner();
+        let token = fleet.token().to_owned();
+        let entrance = Entrance::new((), (), fleet);
+        let client = r#"{"address":"127.0.0.1:1","secure":false,"waited_micros":1500000}"#;
+        let mut request = Request::new(Body::empty());
+        let headers = request.headers_mut();
+        headers.insert(TOKEN, token.parse().unwrap());
+        headers.insert(CLIENT, HeaderValue::from_static(client));
+        assert!(entrance.admit(&mut request).is_ok());
+        let came = RequestContext::of(request.extensions()).came();
+        assert_eq!(came.elapsed(), Duration::from_millis(1500));
+    }
+}

@@ -35,6 +35,19 @@ fn pairs(context: &Context) -> Vec<(&str, &str, Source)> {
         .collect()
 }
 
+/// A copy of one takes no memory then, however many tokens are remembered.
+#[test]
+fn the_values_of_a_token_are_parts_of_one_text() {
+    let claims = claims(&[
+        ("team", Some("red")),
+        ("zone", None),
+        ("tier", Some("gold")),
+    ]);
+    let values: Vec<_> = claims.iter().map(|entry| entry.value()).collect();
+    assert_eq!(values, ["red", "gold"]);
+    assert_eq!(values[0].as_bytes().as_ptr_range().end, values[1].as_ptr());
+}
+
 #[test]
 fn context_headers_become_entries_and_leave_the_request() {
     let mut headers = headers(&[
