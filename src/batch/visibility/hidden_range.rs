@@ -166,7 +166,35 @@ impl HiddenRange {
 
 #[cfg(test)]
 mod tests {
-    use super::seen_twice;
+    use super::*;
+
+    /// Without the second look, one of the first dozen rounds fails.
+    #[test]
+    fn a_look_during_the_commit_sees_all_ranges_of_a_batch_or_none() {
+        for round in 0..200 {
+            let commit_flag = CommitFlag::default();
+            let removed = |range| HiddenRange {
+                subject: Subject::Versions {
+                    branch: None,
+                    range,
+                },
+                commit_flag: commit_flag.clone(),
+                what: HideReason::Removed,
+            };
+            let records = [removed(1..=1), removed(3..=3)];
+            std::thread::scope(|threads| {
+                threads.spawn(|| commit_flag.reveal());
+                loop {
+                    let hidden = Hidden::by(&records, None);
+                    match hidden.0.len() {
+                        0 => {}
+                        2 => break,
+                        _ => panic!("round {round}: {hidden:?}"),
+                    }
+                }
+            });
+        }
+    }
 
     #[test]
     fn a_look_that_another_one_contradicts_does_not_count() {
