@@ -27,14 +27,20 @@ pub(super) async fn versions(
 ) -> Result<u64, Refusal> {
     let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
-    match latest_of(&answer) {
+    latest_or_none(backend, &answer)
+}
+
+/// Returns the latest version in a listing; 0 if there is none, or no table.
+pub(super) fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Result<u64, Refusal> {
+    match latest_of(answer) {
         Some(latest) => Ok(latest),
-        None if is_absent(&answer) => Ok(0),
-        None => Err(refusal(backend.name(), &answer)),
+        None if is_absent(answer) => Ok(0),
+        None => Err(refusal(backend.name(), answer)),
     }
 }
 
-async fn list_latest(
+/// Requests the latest version of a table.
+pub(super) async fn list_latest(
     backend: &Backend,
     line: &TableBranch,
     caller: &CallerContext,

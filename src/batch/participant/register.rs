@@ -10,11 +10,15 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
-use super::{CallerContext, CatalogDescription, CreateOutcome, table, unreachable, versions};
+use super::latest::{latest_or_none, list_latest};
+use super::{
+    CallerContext, CatalogDescription, CreateOutcome, Found, UnclearAnswer, but_there, table,
+    unreachable,
+};
 use crate::backend::{Backend, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
-use crate::batch::step::Refusal;
+use crate::batch::step::{Finding, Match, Refusal};
 use crate::batch::visibility::TableBranch;
 use crate::error::code::Code;
 use crate::error::origin::ErrorOrigin;
@@ -135,23 +139,59 @@ async fn settle(
             backend,
             "would put the table elsewhere: its location is not below the catalog's root",
         ),
-        Some(made) => {
-            let before = versions(&origin.backend, &origin.line, caller);
-            match tokio::join!(before, versions(backend, line, caller)) {
-                (Ok(before), Ok(after)) if before == after => {
-                    return CreateOutcome::Yes(made.clone());
-                }
-                (Ok(_), Ok(_)) => unsupported(
-                    backend,
-                    "does not have the table's versions under its new name",
-                ),
-                // A catalog that lists no versions has none to lose.
-                (Err(none), _) if none.status != 503 => return CreateOutcome::Yes(made.clone()),
-                (Err(refusal), _) | (_, Err(refusal)) => refusal,
-            }
-        }
+        Some(made) => match has_versions(entry, origin, caller).await {
+            Ok(true) => return CreateOutcome::Yes(made.clone()),
+            Ok(false) => unsupported(
+                backend,
+                "does not have the table's versions under its new name",
+            ),
+            Err(refusal) => refusal,
+        },
     };
     CreateOutcome::Spoiled(wrong, found)
+}
+
+/// Checks a name that was found because the answer to its registration was lost: it is the batch's own only if it has all
+/// versions of the table.
+pub async fn look_for_versions(
+    entry: &Entry,
+    origin: &Entry,
+    mut found: Found,
+    caller: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
+    if let Finding::Present { likeness, .. } = &mut found.finding
+        && matches!(likeness, Match::Proven | Match::Alike)
+        && !has_versions(entry, origin, caller)
+            .await
+            .map_err(but_there)?
+    {
+        *likeness = Match::Unlike;
+    }
+    Ok(found)
+}
+
+/// Returns whether a table has the same latest version under both of its names. Returns true if its catalog lists no
+/// versions: there are none to lose.
+async fn has_versions(
+    entry: &Entry,
+    origin: &Entry,
+    caller: &CallerContext,
+) -> Result<bool, Refusal> {
+    let before = versions_if_listed(origin, caller);
+    let (before, after) = tokio::join!(before, versions_if_listed(entry, caller));
+    let before = before?;
+    Ok(before.is_none() || before == after?)
+}
+
+/// Returns the latest version of an entry's table, 0 if it has none; `None` if its catalog lists no versions.
+async fn versions_if_listed(entry: &Entry, caller: &CallerContext) -> Result<Option<u64>, Refusal> {
+    let Entry { backend, line, .. } = entry;
+    let answer = list_latest(backend, line, caller).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    if is_unsupported(answer.status, &answer.body) {
+        return Ok(None);
+    }
+    latest_or_none(backend, &answer).map(Some)
 }
 
 fn is_at(found: &CatalogDescription, location: &str) -> bool {

@@ -2,6 +2,7 @@
 //! retried.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -74,11 +75,31 @@ impl CallTurn {
             sleep(pause).await;
         }
         let call = self.calls.acquire().await;
-        if let Some(fleet) = &self.fleet {
-            // Another gateway may be finishing the batch if the lease is over.
-            fleet.may_send().await;
-        }
+        may_send(self.fleet.as_deref()).await;
         call
+    }
+}
+
+/// The permission to send the creates of a batch, which is looked at before each of them.
+pub(super) struct CreatePermission {
+    /// True once the batch is to be aborted.
+    pub(super) given_up: Arc<AtomicBool>,
+    /// The gateways that share the log; `None` if the log is for one process only.
+    pub(super) fleet: Option<Arc<Fleet>>,
+}
+
+impl CreatePermission {
+    /// Waits for the lease of this gateway. Returns false if the batch is given up by then.
+    pub(super) async fn is_given(&self) -> bool {
+        may_send(self.fleet.as_deref()).await;
+        !self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits for the lease of this gateway: another one may be finishing the batch if it is over.
+async fn may_send(fleet: Option<&Fleet>) {
+    if let Some(fleet) = fleet {
+        fleet.may_send().await;
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, StreamExt, stream};
 
+use super::calls::CreatePermission;
 use super::requests::unsent;
 use crate::batch::participant::{self, CallerContext, CreateOutcome};
 use crate::batch::plan::Plan;
@@ -50,25 +50,24 @@ impl GroupedCreates {
 
     /// Creates an entry of a group. Also returns whether the catalog has a batch-create; `None` if no request was sent.
     ///
-    /// `given_up` is checked once for the whole group: the request that one entry sends is also that of the entries
+    /// The permission is looked at once for the whole group: the request that one entry sends is also that of the entries
     /// whose turn comes after the batch was given up. If the catalog has no batch-create, at most `most` requests are
-    /// sent at a time.
+    /// sent at a time, and the permission is looked at for each.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
         entry: usize,
         group: usize,
         (caller, most): (CallerContext, usize),
-        given_up: Arc<AtomicBool>,
+        permission: CreatePermission,
     ) -> impl Future<Output = (CreateOutcome, Option<bool>)> + Send + 'static {
         let attempt = self.attempts[entry];
         self.attempts[entry] += 1;
         let sent = self.sent.entry((group, attempt)).or_insert_with(|| {
             let plan = Arc::clone(plan);
             let outcome = async move {
-                let sends = !given_up.load(Ordering::Relaxed);
-                Arc::new(if sends {
-                    all(&plan, group, &caller, most).await
+                Arc::new(if permission.is_given().await {
+                    all(&plan, group, &caller, most, &permission).await
                 } else {
                     none(&plan, group)
                 })
@@ -102,7 +101,13 @@ fn none(plan: &Plan, group: usize) -> Outcome {
     }
 }
 
-async fn all(plan: &Plan, group: usize, caller: &CallerContext, most: usize) -> Outcome {
+async fn all(
+    plan: &Plan,
+    group: usize,
+    caller: &CallerContext,
+    most: usize,
+    permission: &CreatePermission,
+) -> Outcome {
     let members = members(plan, group);
     let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
     let together = participant::create_together(&entries, caller).await;
@@ -116,7 +121,9 @@ async fn all(plan: &Plan, group: usize, caller: &CallerContext, most: usize) -> 
         }
         // Some catalogs act and then refuse, so a version may exist although its own create was not sent.
         None => {
-            let created = singly(plan, &members, caller, most).await.into_iter();
+            let created = singly(plan, &members, caller, most, permission)
+                .await
+                .into_iter();
             created
                 .map(|(entry, created)| match created {
                     CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Refused(refusal)),
@@ -135,6 +142,7 @@ async fn singly(
     members: &[usize],
     caller: &CallerContext,
     most: usize,
+    permission: &CreatePermission,
 ) -> HashMap<usize, CreateOutcome> {
     let lines = plan.shape.shares.iter().map(|share| {
         let share = share.iter().filter(|entry| members.contains(*entry));
@@ -144,6 +152,7 @@ async fn singly(
             for &entry in share {
                 let outcome = match failed.clone() {
                     Some(refusal) => CreateOutcome::Unsent(refusal),
+                    None if !permission.is_given().await => CreateOutcome::Unsent(unsent()),
                     None => {
                         let created = participant::create(&plan.entries[entry], caller).await;
                         created.at(entry)

@@ -1,12 +1,11 @@
 //! Sends the requests of a batch to its catalogs, and makes an event of each answer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::calls::{CallTurn, pause_before_retry};
+use super::calls::{CallTurn, CreatePermission, pause_before_retry};
 use super::{BatchRun, EffectOutcome};
 use crate::backend::Authority;
 use crate::batch::participant::{
@@ -62,15 +61,19 @@ impl BatchRun {
     ) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
         let group = self.plan.shape.groups[entry].filter(|group| self.together.is_one(*group));
+        let permission = || CreatePermission {
+            given_up: Arc::clone(&self.given_up),
+            fleet: turn.fleet.clone(),
+        };
+        let alone = permission();
         let together = group.map(|group| {
-            let (caller, given_up) = (turn.caller.clone(), Arc::clone(&self.given_up));
+            let (caller, permission) = (turn.caller.clone(), permission());
             let together = &mut self.together;
             let most = self.coordinator.settings().in_flight;
-            together.create(&self.plan, entry, group, (caller, most), given_up)
+            together.create(&self.plan, entry, group, (caller, most), permission)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
         let tags = self.coordinator.tags.clone();
-        let given_up = Arc::clone(&self.given_up);
         let registration = self.registration(entry);
         Box::pin(async move {
             let _call = turn.begins().await;
@@ -88,7 +91,7 @@ impl BatchRun {
                     }
                     created
                 }
-                None if given_up.load(Ordering::Relaxed) => CreateOutcome::Unsent(unsent()),
+                None if !alone.is_given().await => CreateOutcome::Unsent(unsent()),
                 None => match turn.plan.origin(entry) {
                     Some(origin) => participant::register(asked, origin, &turn.caller).await,
                     None => participant::create(asked, &turn.caller).await,
@@ -137,6 +140,9 @@ impl BatchRun {
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.caller).await;
             let found = match found {
                 Ok(found) if undoing => participant::look_above(asked, found, &turn.caller).await,
+                Ok(found) if let Some(origin) = turn.plan.origin(entry) => {
+                    participant::look_for_versions(asked, origin, found, &turn.caller).await
+                }
                 found => found,
             };
             let Found {

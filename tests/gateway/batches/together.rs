@@ -145,6 +145,48 @@ async fn a_catalog_without_one_is_asked_for_it_once() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3, 4, 5]);
 }
 
+/// The catalog turns out to have no batch-create, and the batch is aborted during the first of its single creates.
+#[tokio::test]
+async fn after_the_abort_no_more_of_a_group_is_sent() {
+    let section = "batch: { log: batches.redb, in_flight: 1, prepare_timeout: 60s }";
+    let setup = Setup::two().backend("west", "batch: auto").section(section);
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    west.set_batch_create(crate::catalog::MISSING[0]);
+    let names = ["g0", "g1", "g2"];
+    let mut entries = vec![stage(&world, "east", 2)];
+    entries.extend(names.map(|name| of_group(&world, name)));
+    let gate = west.hold("create_table_version");
+    let batch = start(world.client(), json!({ "entries": entries }));
+    gate.reached(1).await;
+    abort(&world).await;
+    assert_eq!(batch.await.unwrap().outcome(), (409, Some(14)));
+    gate.open();
+    // The rollback of the first one begins when the answers to all of them are known.
+    west.called("batch_delete_table_versions", 1).await;
+    assert_eq!(sent(&world, "create_table_version"), 1);
+}
+
+/// Makes a table of one version in the catalog, and returns the entry of its second one.
+fn of_group(world: &World, name: &str) -> Value {
+    let west = world.catalog("west");
+    let mut entry = stage(world, "west", 2);
+    west.store().seed(&["west", name], 1);
+    west.store().stage(name, "west 2");
+    entry["id"] = json!(["west", name]);
+    entry["manifest_path"] = json!(name);
+    entry
+}
+
+/// Aborts the only batch, as an operator does.
+async fn abort(world: &World) {
+    let open = world.admin().get("/batches").await.ok().json();
+    let id = open["batches"][0]["id"].as_str().unwrap();
+    let abort = json!({"decision": "abort", "who": "ada", "why": "too slow"});
+    let resolve = format!("/batches/{id}/resolve");
+    world.admin().post(&resolve, &abort).await.ok();
+}
+
 /// The first request got no clear answer and nothing was created, so the whole group is sent again.
 #[tokio::test]
 async fn a_group_that_was_not_created_is_asked_for_again() {
@@ -169,22 +211,11 @@ async fn what_a_group_has_made_is_undone_where_an_entry_only_waited_for_its_turn
     west.set_batch_create(BatchCreate::Atomic);
     let names: Vec<String> = (0..TABLES).map(|table| format!("g{table}")).collect();
     let mut entries = vec![stage(&world, "east", 2)];
-    for name in &names {
-        let mut entry = stage(&world, "west", 2);
-        west.store().seed(&["west", name], 1);
-        west.store().stage(name, "west 2");
-        entry["id"] = json!(["west", name]);
-        entry["manifest_path"] = json!(name);
-        entries.push(entry);
-    }
+    entries.extend(names.iter().map(|name| of_group(&world, name)));
     let gate = west.hold_answer(GROUPED);
     let batch = start(world.client(), json!({ "entries": entries }));
     gate.reached(1).await;
-    let open = world.admin().get("/batches").await.ok().json();
-    let id = open["batches"][0]["id"].as_str().unwrap();
-    let abort = json!({"decision": "abort", "who": "ada", "why": "too slow"});
-    let resolve = format!("/batches/{id}/resolve");
-    world.admin().post(&resolve, &abort).await.ok();
+    abort(&world).await;
     assert_eq!(batch.await.unwrap().outcome(), (409, Some(14)));
     gate.open();
     let versions = |name: &String| west.store().contents(&["west", name]).unwrap().len();
