@@ -1,12 +1,13 @@
 //! A PostgreSQL server of the test's own: a new cluster in a folder of its own, on a Unix socket and on loopback.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -199,27 +200,31 @@ impl Postgres {
 
     /// Runs SQL, and returns what it prints.
     pub fn sql(&self, sql: &str) -> String {
-        let (home, port) = (self.home(), self.port.to_string());
-        let home = home.display().to_string();
-        let output = self.run(
-            "psql",
-            &[
-                "-h",
-                &home,
-                "-p",
-                &port,
-                "-U",
-                "nsgate",
-                "-d",
-                "postgres",
-                "-XAtq",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-c",
-                sql,
-            ],
-        );
+        let output = self.run("psql", &self.to_psql(&["-c", sql]));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Locks a table until the returned session is dropped: nobody else writes it meanwhile.
+    pub fn lock(&self, table: &str) -> Session {
+        let mut psql = self.command("psql", &self.to_psql(&[]));
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let lock = format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE; SELECT 'locked';\n");
+        let stdin = psql.stdin.as_mut().unwrap();
+        stdin.write_all(lock.as_bytes()).unwrap();
+        let mut said = String::new();
+        let stdout = psql.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut said).unwrap();
+        assert_eq!(said.trim(), "locked");
+        Session(psql)
+    }
+
+    fn to_psql(&self, more: &[&str]) -> Vec<String> {
+        let (home, port) = (self.home().display().to_string(), self.port.to_string());
+        let mut arguments = vec!["-h", &home, "-p", &port, "-U", "nsgate", "-d", "postgres"];
+        arguments.extend(["-XAtq", "-v", "ON_ERROR_STOP=1"]);
+        arguments.extend(more);
+        arguments.into_iter().map(str::to_owned).collect()
     }
 
     fn home(&self) -> PathBuf {
@@ -230,7 +235,7 @@ impl Postgres {
         self.home().join("data").display().to_string()
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+    fn run(&self, program: &str, arguments: &[impl AsRef<OsStr>]) -> Output {
         let output = self.command(program, arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let log = fs::read_to_string(self.home().join("server.log")).unwrap_or_default();
@@ -241,13 +246,23 @@ impl Postgres {
         output
     }
 
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    fn command(&self, program: &str, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.args(arguments).current_dir(self.home());
         if is_root(self.folder.path()) {
             command.uid(NOBODY).gid(NOBODY);
         }
         command
+    }
+}
+
+/// A session with an open transaction, which is rolled back when this is dropped.
+pub struct Session(Child);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 

@@ -4,6 +4,7 @@
 use http::Method;
 
 use super::*;
+use crate::batches::leave_hazard;
 use crate::cable::Cable;
 use crate::catalog::faults::Fault;
 
@@ -12,15 +13,35 @@ const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 /// Gives the catalog `west` another address: in the owner by a reload, in a gateway that starts with it. Returns a client
 /// of that one.
 async fn moved(world: &mut World) -> Client {
+    let yaml = reloaded(world).await;
+    joined_with(world, &yaml).await
+}
+
+/// Gives the catalog `west` another address in the first gateway. Returns its new configuration.
+async fn reloaded(world: &World) -> String {
     let before = world.catalog("west").uri();
     let port = before.rsplit(':').next().unwrap().parse().unwrap();
     let after = format!("http://127.0.0.1:{}", Cable::to(port).await.port);
     let yaml = world.configuration().replace(&before, &after);
     world.reload(&yaml).await.ok();
-    world.join_with(&yaml).await;
+    yaml
+}
+
+/// Starts a gateway with a configuration of its own, and returns a client of it once it serves.
+async fn joined_with(world: &mut World, yaml: &str) -> Client {
+    world.join_with(yaml).await;
     let other = world.client_at(0);
     until_it_serves(&other).await;
     other
+}
+
+/// Checks for two leases what a gateway shows of `west`. It passes requests on until it knows which tables batches are on,
+/// and then asks the catalog itself.
+async fn assert_stays(client: &Client, versions: &[u64]) {
+    for _ in 0..20 {
+        assert_eq!(visible_at(client, "west").await, versions);
+        tokio::time::sleep(LEASE / 10).await;
+    }
 }
 
 #[tokio::test]
@@ -38,6 +59,28 @@ async fn a_gateway_that_knows_only_the_new_address_shows_nothing_of_a_batch() {
     gate.open();
     batch.await.unwrap().ok();
     assert_everywhere(&world, 1, &[1, 2], "once it is committed").await;
+}
+
+/// The gateway that takes the log over learns the new address after it has read which tables are to be guarded.
+#[tokio::test]
+async fn nor_of_what_a_batch_has_left_when_the_address_changes_during_a_takeover() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 0).await;
+    leave_hazard(&world).await;
+    let shown = visible_at(&world.client(), "west").await;
+    assert!(!shown.contains(&2), "{shown:?}");
+    world.kill();
+    let guards = server.lock("nsgate.guard");
+    world.restart().await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    until("the takeover waits", || server.sql(waiting) != "0").await;
+    let yaml = reloaded(&world).await;
+    drop(guards);
+    until_it_serves(&world.client()).await;
+    let other = joined_with(&mut world, &yaml).await;
+    assert_stays(&other, &shown).await;
 }
 
 #[tokio::test]
@@ -65,11 +108,7 @@ async fn nor_of_a_batch_that_waited_for_its_tables_when_the_address_changed() {
     changing.await.unwrap().unwrap();
     gate.reached(1).await;
     until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
-    // It passes requests on until it knows which tables batches are on, and then asks the catalog itself.
-    for _ in 0..20 {
-        assert_eq!(visible_at(&other, "west").await, [1]);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    assert_stays(&other, &[1]).await;
     gate.open();
     batch.await.unwrap().ok();
     assert_everywhere(&world, 1, &[1, 2], "once it is committed").await;
