@@ -80,6 +80,7 @@ class PendingCommit:
 
     def _settled(self, timeout: float, waiting: Callable[[str], None]) -> Committed:
         pace = Pace(timeout)
+        problem = ""
         while True:
             at_least = 0.0
             was_uncertain, self.is_uncertain = self.is_uncertain, True
@@ -92,7 +93,7 @@ class PendingCommit:
                 problem = f"the gateway cannot be reached ({error})"
             except NoAnswer as error:
                 self.was_sent = True
-                problem = f"the gateway does not answer ({error})"
+                problem = unanswered(error, problem, pace)
             except Exception as error:
                 # Nothing was sent: there is no token, for example.
                 if was_uncertain:
@@ -140,6 +141,7 @@ class PendingCommit:
         if not self.is_uncertain:
             raise self.refused or Finished("the commit was not sent, so nothing was committed")
         pace = Pace(timeout)
+        problem: Optional[str] = ""
         while True:
             at_least = 0.0
             try:
@@ -147,7 +149,7 @@ class PendingCommit:
             except Unavailable as error:
                 problem, at_least = str(error), error.retry_after or 0.0
             except NoAnswer as error:
-                problem = f"the gateway does not answer ({error})"
+                problem = unanswered(error, problem, pace)
             except Refused as refused:
                 raise self.unknown(f"the outcome cannot be asked for ({refused})") from refused
             except Exception as error:
@@ -201,6 +203,13 @@ class PendingCommit:
     def unknown(self, problem: str) -> Unknown:
         """Return the error for an outcome that nobody can tell yet."""
         return Unknown(f"{problem}; it is committed completely or not at all: ask with `error.wait()`", self)
+
+
+def unanswered(error: NoAnswer, known: Optional[str], pace: Pace) -> str:
+    """Return what a request without an answer tells: nothing new, if it only ended because the time is up."""
+    if known and not pace.left():
+        return known
+    return f"the gateway does not answer ({error})"
 
 
 def is_final(status: int, answer: Dict[str, Any]) -> bool:

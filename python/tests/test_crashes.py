@@ -159,6 +159,27 @@ def test_a_transaction_whose_id_is_known_is_asked_for_by_it(gateway, tables, sta
     assert set(asked[sent:]) == {"/v1/transaction/one/describe"}
 
 
+def test_a_question_that_ends_with_the_time_does_not_say_that_nobody_answers(gateway, tables):
+    tx = gateway.transaction(timeout=0.5)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    answers = iter([(503, {"error": "not decided", "code": 17, "transaction_id": "one"}, {})])
+
+    def post(path, body, **options):
+        for answer in answers:
+            return answer
+        time.sleep(options["timeout"])
+        raise NoAnswer("timed out")
+
+    gateway._http.post = post
+    with pytest.raises(nsgate.Unknown, match="transaction one is not decided yet") as raised:
+        tx.commit()
+    answers = iter([(200, {"status": "Running"}, {})])
+    with pytest.raises(nsgate.Unknown, match="transaction one is not decided yet"):
+        raised.value.wait(timeout=0.5)
+    with pytest.raises(nsgate.Unknown, match="does not answer"):
+        raised.value.wait(timeout=0.2)
+
+
 def test_a_commit_that_was_refused_is_not_sent_by_asking_for_it(world, relay, gateway, tables):
     relay.lose = [400]
     tx = nsgate.connect(relay.address, token=world.token).transaction()
