@@ -60,7 +60,8 @@ pub enum LogError {
     },
     /// Another process has taken the log over.
     #[error(
-        "gateway `{by}` has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends"
+        "{} has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends",
+        taker(by)
     )]
     TakenOver {
         /// The address of the log.
@@ -68,6 +69,14 @@ pub enum LogError {
         /// The name of the other process; empty if it is not known.
         by: String,
     },
+}
+
+/// Names the gateway that has taken a log over.
+fn taker(name: &str) -> String {
+    match name {
+        "" => "another gateway".to_owned(),
+        name => format!("gateway `{name}`"),
+    }
 }
 
 /// A future that a log operation returns.

@@ -141,6 +141,17 @@ async fn what_an_operator_has_to_change_is_said() {
     assert!(refused.contains("batch.log_password"), "{refused}");
     assert!(!refused.contains(PASSWORD), "{refused}");
     server.sql("UPDATE rights.log SET format = 3");
-    let newer = said(prepared).await;
+    let newer = said(prepared.clone()).await;
     assert!(newer.contains("format is 3"), "{newer}");
+    // The schema is not made good by another row.
+    server.sql("TRUNCATE rights.log");
+    let empty = said(prepared.clone()).await;
+    let refused = prepare(&prepared, None).await.err().unwrap().to_string();
+    for said in [empty, refused] {
+        assert!(said.contains("`log` is empty"), "{said}");
+        assert!(said.contains("from a backup"), "{said}");
+    }
+    server.sql("DROP SCHEMA rights CASCADE");
+    prepare(&prepared, None).await.unwrap();
+    open(&prepared).await.close().await.unwrap();
 }

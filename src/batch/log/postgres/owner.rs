@@ -19,7 +19,7 @@ pub(super) const FORMAT: i32 = 2;
 pub(super) const OLDEST_SERVER: i32 = 130_000;
 
 /// The trouble with a log that has lost its only row.
-const EMPTY: &str = "its table `log` is empty. Restore it from a backup, or install a new schema with `nsgate log prepare`";
+const EMPTY: &str = "its table `log` is empty. Restore the schema from a backup, or drop it and run `nsgate log prepare`: what was under way is not finished then";
 
 /// The columns and tables of a look at the users of the log.
 macro_rules! look_at {

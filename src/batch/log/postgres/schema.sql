@@ -16,6 +16,12 @@ CREATE TABLE IF NOT EXISTS log (
     -- Where its batches went, or come from, with `nsgate log move`. No gateway uses a log that has moved.
     moved text
 );
+-- A new row would count the owners anew, and what earlier ones have left in the other tables would hold the new ones up.
+DO $$ BEGIN
+    IF to_regclass('batch') IS NOT NULL AND NOT EXISTS (SELECT FROM log) THEN
+        RAISE EXCEPTION 'its table `log` is empty, and the others are not new. Restore the schema from a backup, or drop it and run this again: what was under way is not finished then';
+    END IF;
+END $$;
 INSERT INTO log (id, format) VALUES (gen_random_uuid(), 2) ON CONFLICT (one) DO NOTHING;
 
 -- `ticket` numbers the claims of guards; `released` counts the releases. Every claim updates this row.
