@@ -21,6 +21,29 @@ impl Trouble {
         }
     }
 
+    /// True if the server has refused the statement, and may answer others: not if it lets nobody in, or ends.
+    pub(super) fn is_refusal(&self) -> bool {
+        let is_of_the_server = |code: &SqlState| {
+            let class = code.code().get(..2);
+            class == Some("57")
+                || class == Some("08")
+                || class == Some("28")
+                || *code == SqlState::TOO_MANY_CONNECTIONS
+        };
+        self.code
+            .as_ref()
+            .is_some_and(|code| !is_of_the_server(code))
+    }
+
+    /// The trouble with a full disk.
+    #[cfg(test)]
+    pub(super) fn refused(words: &str) -> Self {
+        Self {
+            words: words.to_owned(),
+            code: Some(SqlState::DISK_FULL),
+        }
+    }
+
     /// Returns what the operator has to change; `None` if waiting may help.
     pub(super) fn remedy(&self) -> Option<&'static str> {
         match self.code.as_ref()? {

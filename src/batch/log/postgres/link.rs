@@ -67,11 +67,11 @@ impl Link {
     ) -> Result<Vec<Row>, Trouble> {
         let answer = self.ask(sql, parameters).await;
         match &answer {
-            Ok(_) => self.outage.ended(),
+            Ok(_) => self.outage.answered(sql),
             Err(trouble) => {
                 // Another connection may lead to another server, which is the primary now.
                 self.session = None;
-                self.outage.noticed(&trouble.words);
+                self.outage.noticed(sql, trouble);
             }
         }
         answer

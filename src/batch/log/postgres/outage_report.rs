@@ -5,21 +5,35 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cause::Trouble;
+
 /// The time for which the same cause is not logged again: a server can refuse one thing and do another, in turn.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// The time without a refusal after which the server counts as one that does what it is asked.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// The outage of the server, if there is one.
 pub(super) struct Outage {
     address: String,
     now: Mutex<Option<Now>>,
-    /// The cause that was logged last, and when.
-    told: Mutex<Option<(String, Instant)>>,
+    told: Mutex<Option<Told>>,
 }
 
 struct Now {
     since: Instant,
     cause: String,
-    is_told: bool,
+}
+
+/// What was logged last.
+struct Told {
+    cause: String,
+    at: Instant,
+    /// The time of the last failure, logged or not.
+    last: Instant,
+    /// The statement that the server refuses, while it answers others; `None` if it answers nothing.
+    refused: Option<&'static str>,
+    is_over: bool,
 }
 
 impl Outage {
@@ -32,22 +46,31 @@ impl Outage {
     }
 
     /// Records a request that failed.
-    pub(super) fn noticed(&self, cause: &str) {
-        let mut now = self.now();
-        if let Some(now) = &mut *now {
-            cause.clone_into(&mut now.cause);
+    pub(super) fn noticed(&self, sql: &'static str, trouble: &Trouble) {
+        let cause = &trouble.words;
+        let refused = trouble.is_refusal().then_some(sql);
+        match &mut *self.now() {
+            Some(now) => cause.clone_into(&mut now.cause),
+            now => {
+                *now = Some(Now {
+                    since: Instant::now(),
+                    cause: cause.clone(),
+                });
+            }
+        }
+        if !self.is_news(cause, refused) {
             return;
         }
-        let is_told = self.is_news(cause);
-        *now = Some(Now {
-            since: Instant::now(),
-            cause: cause.to_owned(),
-            is_told,
-        });
-        drop(now);
-        if is_told {
+        let log = &self.address;
+        if refused.is_some() {
             tracing::error!(
-                log = self.address,
+                log,
+                cause,
+                "PostgreSQL refuses a request of the batch log; no batch begins meanwhile, and what is under way waits. Mend the cause in PostgreSQL"
+            );
+        } else {
+            tracing::error!(
+                log,
                 cause,
                 "the batch log does not answer; no batch begins, and what is under way waits. Check PostgreSQL and the way to it"
             );
@@ -55,11 +78,24 @@ impl Outage {
     }
 
     /// Records a request that was answered.
-    pub(super) fn ended(&self) {
-        if let Some(now) = self.now().take().filter(|now| now.is_told) {
-            let seconds = now.since.elapsed().as_secs_f64();
-            tracing::info!(log = self.address, seconds, "the batch log answers again");
+    pub(super) fn answered(&self, sql: &'static str) {
+        self.now().take();
+        let mut told = self.told();
+        let Some(told) = told.as_mut().filter(|told| !told.is_over) else {
+            return;
+        };
+        // A full disk has room for some. What was refused may never be asked again.
+        let silence = match told.refused {
+            None => Duration::ZERO,
+            Some(refused) if refused == sql => SETTLED,
+            Some(_) => QUIET,
+        };
+        if told.last.elapsed() < silence {
+            return;
         }
+        told.is_over = true;
+        let seconds = told.at.elapsed().as_secs_f64();
+        tracing::info!(log = self.address, seconds, "the batch log answers again");
     }
 
     /// Returns the cause of an outage that has lasted for `at_least`.
@@ -70,19 +106,80 @@ impl Outage {
     }
 
     /// Returns true if this cause must be logged.
-    fn is_news(&self, cause: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((last, at)) = &*told
-            && last == cause
-            && at.elapsed() < QUIET
-        {
-            return false;
+    fn is_news(&self, cause: &str, refused: Option<&'static str>) -> bool {
+        let mut told = self.told();
+        let now = Instant::now();
+        if let Some(told) = &mut *told {
+            told.last = now;
+            let is_known = told.cause == cause && now.duration_since(told.at) < QUIET;
+            if !told.is_over || is_known {
+                return false;
+            }
         }
-        *told = Some((cause.to_owned(), Instant::now()));
+        *told = Some(Told {
+            cause: cause.to_owned(),
+            at: now,
+            last: now,
+            refused,
+            is_over: false,
+        });
         true
+    }
+
+    fn told(&self) -> MutexGuard<'_, Option<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> MutexGuard<'_, Option<Now>> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: &str = "SELECT write()";
+    const BEAT: &str = "SELECT beat()";
+
+    fn is_told(outage: &Outage) -> bool {
+        outage.told().as_ref().is_some_and(|told| !told.is_over)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_write_is_not_over_while_heartbeats_are_answered() {
+        let outage = Outage::new("postgres://here");
+        for _ in 0..10 {
+            outage.noticed(WRITE, &Trouble::refused("the disk is full"));
+            assert!(is_told(&outage));
+            tokio::time::advance(QUIET / 4).await;
+            outage.answered(BEAT);
+            assert!(is_told(&outage), "only the heartbeat was answered");
+            assert_eq!(outage.cause(Duration::ZERO), None, "a write may be tried");
+        }
+        outage.noticed(WRITE, &Trouble::refused("the disk is full"));
+        outage.answered(WRITE);
+        assert!(is_told(&outage), "there was room for one");
+        tokio::time::advance(SETTLED).await;
+        outage.answered(WRITE);
+        assert!(!is_told(&outage));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_that_is_not_repeated_is_over_in_the_end() {
+        let outage = Outage::new("postgres://here");
+        outage.noticed(WRITE, &Trouble::refused("the disk is full"));
+        tokio::time::advance(QUIET).await;
+        outage.answered(BEAT);
+        assert!(!is_told(&outage));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_over_with_any_answer() {
+        let outage = Outage::new("postgres://here");
+        outage.noticed(WRITE, &Trouble::silent("the server does not answer"));
+        assert!(is_told(&outage));
+        outage.answered(BEAT);
+        assert!(!is_told(&outage));
     }
 }
