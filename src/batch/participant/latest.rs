@@ -1,6 +1,6 @@
 //! Looks up the latest version of a table.
 
-use super::answers::{is_absent, latest_of, refusal};
+use super::answers::{is_absent, is_unsupported, latest_of, refusal};
 use super::{CallerContext, Found, UnclearAnswer, silent, unreachable};
 use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::plan::Entry;
@@ -30,8 +30,22 @@ pub(super) async fn versions(
     latest_or_none(backend, &answer)
 }
 
+/// Returns a table's latest version, 0 if it has none; `None` if its catalog lists no versions.
+pub(super) async fn versions_if_listed(
+    backend: &Backend,
+    line: &TableBranch,
+    caller: &CallerContext,
+) -> Result<Option<u64>, Refusal> {
+    let answer = list_latest(backend, line, caller).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    if is_unsupported(answer.status, &answer.body) {
+        return Ok(None);
+    }
+    latest_or_none(backend, &answer).map(Some)
+}
+
 /// Returns the latest version in a listing; 0 if there is none, or no table.
-pub(super) fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Result<u64, Refusal> {
+fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Result<u64, Refusal> {
     match latest_of(answer) {
         Some(latest) => Ok(latest),
         None if is_absent(answer) => Ok(0),
@@ -39,8 +53,7 @@ pub(super) fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Resu
     }
 }
 
-/// Requests the latest version of a table.
-pub(super) async fn list_latest(
+async fn list_latest(
     backend: &Backend,
     line: &TableBranch,
     caller: &CallerContext,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
-use super::latest::{latest_or_none, list_latest};
+use super::latest::versions_if_listed;
 use super::{
     CallerContext, CatalogDescription, CreateOutcome, Found, UnclearAnswer, but_there, table,
     unreachable,
@@ -177,21 +177,11 @@ async fn has_versions(
     origin: &Entry,
     caller: &CallerContext,
 ) -> Result<bool, Refusal> {
-    let before = versions_if_listed(origin, caller);
-    let (before, after) = tokio::join!(before, versions_if_listed(entry, caller));
+    let before = versions_if_listed(&origin.backend, &origin.line, caller);
+    let after = versions_if_listed(&entry.backend, &entry.line, caller);
+    let (before, after) = tokio::join!(before, after);
     let before = before?;
     Ok(before.is_none() || before == after?)
-}
-
-/// Returns the latest version of an entry's table, 0 if it has none; `None` if its catalog lists no versions.
-async fn versions_if_listed(entry: &Entry, caller: &CallerContext) -> Result<Option<u64>, Refusal> {
-    let Entry { backend, line, .. } = entry;
-    let answer = list_latest(backend, line, caller).await;
-    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
-    if is_unsupported(answer.status, &answer.body) {
-        return Ok(None);
-    }
-    latest_or_none(backend, &answer).map(Some)
 }
 
 fn is_at(found: &CatalogDescription, location: &str) -> bool {

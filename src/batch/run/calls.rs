@@ -81,6 +81,7 @@ impl CallTurn {
 }
 
 /// The permission to send the creates of a batch, which is looked at before each of them.
+#[derive(Clone)]
 pub(super) struct CreatePermission {
     /// True once the batch is to be aborted.
     pub(super) given_up: Arc<AtomicBool>,

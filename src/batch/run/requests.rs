@@ -61,13 +61,12 @@ impl BatchRun {
     ) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
         let group = self.plan.shape.groups[entry].filter(|group| self.together.is_one(*group));
-        let permission = || CreatePermission {
+        let permission = CreatePermission {
             given_up: Arc::clone(&self.given_up),
             fleet: turn.fleet.clone(),
         };
-        let alone = permission();
         let together = group.map(|group| {
-            let (caller, permission) = (turn.caller.clone(), permission());
+            let (caller, permission) = (turn.caller.clone(), permission.clone());
             let together = &mut self.together;
             let most = self.coordinator.settings().in_flight;
             together.create(&self.plan, entry, group, (caller, most), permission)
@@ -91,7 +90,7 @@ impl BatchRun {
                     }
                     created
                 }
-                None if !alone.is_given().await => CreateOutcome::Unsent(unsent()),
+                None if !permission.is_given().await => CreateOutcome::Unsent(unsent()),
                 None => match turn.plan.origin(entry) {
                     Some(origin) => participant::register(asked, origin, &turn.caller).await,
                     None => participant::create(asked, &turn.caller).await,

@@ -23,16 +23,11 @@ impl Trouble {
 
     /// True if the server has refused the statement, and may answer others: not if it lets nobody in, or ends.
     pub(super) fn is_refusal(&self) -> bool {
-        let is_of_the_server = |code: &SqlState| {
-            let class = code.code().get(..2);
-            class == Some("57")
-                || class == Some("08")
-                || class == Some("28")
-                || *code == SqlState::TOO_MANY_CONNECTIONS
-        };
-        self.code
-            .as_ref()
-            .is_some_and(|code| !is_of_the_server(code))
+        self.code.as_ref().is_some_and(|code| {
+            let is_of_class = |class| code.code().starts_with(class);
+            let is_of_the_server = ["08", "28", "57"].into_iter().any(is_of_class);
+            !is_of_the_server && *code != SqlState::TOO_MANY_CONNECTIONS
+        })
     }
 
     /// The trouble with a full disk.

@@ -25,7 +25,7 @@ struct Now {
     cause: String,
 }
 
-/// What was logged last.
+/// The failure that was logged last.
 struct Told {
     cause: String,
     at: Instant,
@@ -61,7 +61,7 @@ impl Outage {
         if !self.is_news(cause, refused) {
             return;
         }
-        let log = &self.address;
+        let (log, cause) = (&self.address, trouble.explained());
         if refused.is_some() {
             tracing::error!(
                 log,
@@ -111,8 +111,13 @@ impl Outage {
         let now = Instant::now();
         if let Some(told) = &mut *told {
             told.last = now;
-            let is_known = told.cause == cause && now.duration_since(told.at) < QUIET;
-            if !told.is_over || is_known {
+            let is_known = if told.is_over {
+                told.cause == cause && now.duration_since(told.at) < QUIET
+            } else {
+                // A server that refused and now answers nothing is in a worse state.
+                told.refused.is_none() || refused.is_some()
+            };
+            if is_known {
                 return false;
             }
         }
@@ -137,10 +142,27 @@ impl Outage {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
 
     const WRITE: &str = "SELECT write()";
     const BEAT: &str = "SELECT beat()";
+
+    /// An outage of which this was logged.
+    fn after(trouble: &Trouble) -> Outage {
+        let outage = Outage::new("postgres://here");
+        outage.noticed(WRITE, trouble);
+        assert!(is_told(&outage));
+        outage
+    }
+
+    fn full() -> Trouble {
+        Trouble::refused("the disk is full")
+    }
+
+    fn silent() -> Trouble {
+        Trouble::silent("the server does not answer")
+    }
 
     fn is_told(outage: &Outage) -> bool {
         outage.told().as_ref().is_some_and(|told| !told.is_over)
@@ -148,16 +170,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_write_is_not_over_while_heartbeats_are_answered() {
-        let outage = Outage::new("postgres://here");
+        let outage = after(&full());
         for _ in 0..10 {
-            outage.noticed(WRITE, &Trouble::refused("the disk is full"));
-            assert!(is_told(&outage));
+            outage.noticed(WRITE, &full());
             tokio::time::advance(QUIET / 4).await;
             outage.answered(BEAT);
             assert!(is_told(&outage), "only the heartbeat was answered");
             assert_eq!(outage.cause(Duration::ZERO), None, "a write may be tried");
         }
-        outage.noticed(WRITE, &Trouble::refused("the disk is full"));
+        outage.noticed(WRITE, &full());
         outage.answered(WRITE);
         assert!(is_told(&outage), "there was room for one");
         tokio::time::advance(SETTLED).await;
@@ -167,8 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_that_is_not_repeated_is_over_in_the_end() {
-        let outage = Outage::new("postgres://here");
-        outage.noticed(WRITE, &Trouble::refused("the disk is full"));
+        let outage = after(&full());
         tokio::time::advance(QUIET).await;
         outage.answered(BEAT);
         assert!(!is_told(&outage));
@@ -176,10 +196,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_over_with_any_answer() {
-        let outage = Outage::new("postgres://here");
-        outage.noticed(WRITE, &Trouble::silent("the server does not answer"));
-        assert!(is_told(&outage));
+        let outage = after(&silent());
         outage.answered(BEAT);
         assert!(!is_told(&outage));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_after_a_refusal_is_told_and_a_refusal_in_silence_is_not() {
+        let outage = after(&full());
+        outage.noticed(BEAT, &silent());
+        let told = |outage: &Outage| outage.told().as_ref().unwrap().cause.clone();
+        assert_eq!(told(&outage), silent().words);
+        outage.noticed(WRITE, &full());
+        assert_eq!(told(&outage), silent().words);
     }
 }

@@ -77,6 +77,19 @@ async fn a_table_that_would_lose_its_versions_is_not_renamed() {
     }
 }
 
+/// A catalog that does not let the caller list the versions of the old name says nothing about them.
+#[tokio::test]
+async fn a_table_whose_versions_are_not_told_is_not_renamed() {
+    let world = world().await;
+    let refused = Fault::Instead(403, r#"{"error":"no list for you","code":15}"#);
+    let west = world.catalog("west");
+    west.fail_nth("list_table_versions", &["west", "t1"], 1, refused);
+    let reply = moved(&world, "east").await.unwrap();
+    assert_eq!(reply.status, 403, "{reply:?}");
+    assert!(reply.json().to_string().contains("no list for you"));
+    assert_unchanged(&world, "not told").await;
+}
+
 /// Directory catalogs find tables at their root by listing it, so a deregistered name would come back.
 #[tokio::test]
 async fn a_table_that_would_keep_its_name_is_not_renamed() {
