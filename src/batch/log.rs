@@ -138,3 +138,20 @@ pub async fn all(log: &dyn Log) -> Result<Vec<Record>, LogError> {
     log.scan(&mut |record| records.push(record)).await?;
     Ok(records)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_without_a_name_that_has_taken_the_log_is_another_one() {
+        for (name, begin) in [
+            ("", "another gateway has taken"),
+            ("g1", "gateway `g1` has taken"),
+        ] {
+            let (path, by) = ("postgres://log".to_owned(), name.to_owned());
+            let said = LogError::TakenOver { path, by }.to_string();
+            assert!(said.starts_with(begin), "{said}");
+        }
+    }
+}
