@@ -65,6 +65,8 @@ class PendingCommit:
         self.is_uncertain = False
         # Whether the gateway may have got anything of it.
         self.was_sent = False
+        # Why nobody can tell any more how it ended: the gateways' log has forgotten it.
+        self.forgotten: Optional[str] = None
         # The outcome, once it is known.
         self.result: Optional[Committed] = None
         self.refused: Optional[Refused] = None
@@ -109,6 +111,10 @@ class PendingCommit:
                 if known:
                     self.transaction_id = known
                     problem = f"transaction {known} is not decided yet"
+                elif answer.get("forgotten"):
+                    # Sent again, it would meet its own versions, and be refused.
+                    self.forgotten = str(answer.get("error"))
+                    raise Unknown(self.forgotten, self)
                 elif answer.get("undecided"):
                     # The gateway has passed the request on, and lost the answer.
                     problem = str(answer.get("error"))
@@ -140,6 +146,8 @@ class PendingCommit:
             return self.result
         if not self.is_uncertain:
             raise self.refused or Finished("the commit was not sent, so nothing was committed")
+        if self.forgotten is not None:
+            raise Unknown(self.forgotten, self)
         pace = Pace(timeout)
         problem: Optional[str] = ""
         while True:

@@ -180,6 +180,27 @@ def test_a_question_that_ends_with_the_time_does_not_say_that_nobody_answers(gat
         raised.value.wait(timeout=0.2)
 
 
+def test_a_commit_that_the_log_may_have_forgotten_is_not_sent_again(gateway, tables):
+    """The gateways would carry it out again, meet its own versions, and refuse it."""
+    tx = gateway.transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    asked = []
+
+    def post(path, body, **options):
+        asked.append(path)
+        return 503, {"error": "look at its tables", "code": 17, "undecided": True, "forgotten": True}, {}
+
+    gateway._http.post = post
+    with pytest.raises(nsgate.Unknown, match="look at its tables") as raised:
+        tx.commit()
+    sent = len(asked)
+    for ask in (raised.value.wait, tx.wait):
+        with pytest.raises(nsgate.Unknown, match="look at its tables"):
+            ask(timeout=10)
+    assert len(asked) == sent
+    assert sum("batch" in path for path in asked) == 1
+
+
 def test_a_commit_that_was_refused_is_not_sent_by_asking_for_it(world, relay, gateway, tables):
     relay.lose = [400]
     tx = nsgate.connect(relay.address, token=world.token).transaction()

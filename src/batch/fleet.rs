@@ -13,6 +13,7 @@ mod deadline;
 mod guarded;
 mod in_flight;
 mod lease;
+mod log_copy;
 mod owned;
 mod passage;
 mod twins;
@@ -37,6 +38,7 @@ use guarded::GuardedTables;
 pub(in crate::batch) use guarded::parts_of;
 pub use guarded::{Guard, guard_key};
 use lease::Lease;
+pub use log_copy::LogCopy;
 pub(in crate::batch) use owned::RELEASE_EVERY;
 pub use owned::{OwnedGuards, Unguarded};
 pub use passage::{Passage, StreamPassage, Subject, Unserved};
@@ -109,8 +111,7 @@ pub struct Fleet {
     guarded: GuardedTables,
     /// The places for requests that wait for an owner.
     waiting: Semaphore,
-    /// The random id of the log, once it is known.
-    log: OnceLock<Uuid>,
+    copy: Arc<LogCopy>,
     tables: OnceLock<Arc<dyn LocalTables>>,
     /// True if requests are served without a lease, as `batch.without_log: serve` says.
     serves_without_log: bool,
@@ -174,7 +175,7 @@ impl Fleet {
             token: Uuid::new_v4().to_string(),
             expiries: AtomicU64::new(0),
             members: ArcSwap::default(),
-            log: OnceLock::new(),
+            copy: Arc::default(),
             twins: Twins::default(),
             routes: ArcSwap::default(),
             counts: Counts::default(),
@@ -200,15 +201,9 @@ impl Fleet {
         &self.lease
     }
 
-    /// Records the id of the log.
-    pub(in crate::batch) fn log_is(&self, id: Uuid) {
-        // It never changes.
-        let _ = self.log.set(id);
-    }
-
-    /// The random id of the log, which only the gateways that share it know; `None` before it is known.
-    pub fn log(&self) -> Option<Uuid> {
-        self.log.get().copied()
+    /// The copy of the log that this gateway reaches.
+    pub fn copy(&self) -> &Arc<LogCopy> {
+        &self.copy
     }
 
     /// The guards, as a gateway that does not own the log knows them.

@@ -27,6 +27,9 @@ pub struct ErrorFacts {
     /// True if the request was sent to another gateway, which may have carried it out: the error is not its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
+    /// True if, besides, the batch log may have forgotten the request: sending it again does not tell how it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forgotten: bool,
 }
 
 impl ErrorFacts {
@@ -40,6 +43,7 @@ impl ErrorFacts {
             found: self.found.or(other.found),
             locked_by: self.locked_by.or(other.locked_by),
             undecided: self.undecided || other.undecided,
+            forgotten: self.forgotten || other.forgotten,
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn answer(
         context: learned.context.clone().unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),
         origin: Origin::of(&head.extensions),
-        log: shared.batches.fleet().and_then(|fleet| fleet.log()),
+        log: shared.batches.fleet().and_then(|fleet| fleet.copy().log()),
     };
     listing::answer(
         &world.routes,

@@ -3,6 +3,7 @@
 mod addresses;
 mod certificates;
 mod entrance;
+mod forgotten;
 mod half_reached;
 mod status;
 mod strays;
@@ -51,17 +52,22 @@ fn setup_with(
     settings: &str,
     gateways: &str,
 ) -> Setup {
-    let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
-        .args(["log", "prepare", &server.socket()])
-        .output();
-    let prepared = prepared.unwrap();
-    assert!(prepared.status.success(), "{prepared:?}");
+    prepare(server);
     let section = format!(
         "batch: {{ log: \"{address}\", log_password: {}, lease: {}s, gateways: {{ {gateways} }}, {settings} }}",
         crate::postgres::PASSWORD,
         lease.as_secs()
     );
     Setup::two().section(&section)
+}
+
+/// Installs the schema.
+fn prepare(server: &Postgres) {
+    let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .args(["log", "prepare", &server.socket()])
+        .output();
+    let prepared = prepared.unwrap();
+    assert!(prepared.status.success(), "{prepared:?}");
 }
 
 /// Starts the gateways of a setup; the first owns the log.

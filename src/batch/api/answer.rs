@@ -140,6 +140,7 @@ impl Form {
             found: refusal.found,
             locked_by: locked.and_then(|locked| Some(locked.by?.to_string())),
             undecided: false,
+            forgotten: false,
         })
     }
 

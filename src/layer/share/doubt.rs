@@ -21,8 +21,9 @@ pub(super) struct Doubt {
     key: Option<HeaderValue>,
     /// True if the batch came with its key: the client may have sent it before.
     is_repeat: bool,
-    /// True once another gateway may have carried the change out, and has not answered.
-    is_sent: bool,
+    /// The number of the copy of the log, once another gateway may have carried the change out with it, and has not
+    /// answered.
+    sent: Option<u64>,
 }
 
 impl Doubt {
@@ -35,7 +36,7 @@ impl Doubt {
             is_change: operation.is_none_or(|of| of.access() == Access::Write),
             is_repeat: key.is_some(),
             key,
-            is_sent: false,
+            sent: None,
         }
     }
 
@@ -49,9 +50,11 @@ impl Doubt {
         self.key.is_some()
     }
 
-    /// Notes that the request was sent, and not answered.
-    pub(super) fn was_sent(&mut self) {
-        self.is_sent = self.is_change;
+    /// Notes that the request was sent, and not answered. `copy` is the number of the copy of the log before.
+    pub(super) fn was_sent(&mut self, copy: u64) {
+        if self.is_change {
+            self.sent.get_or_insert(copy);
+        }
     }
 
     /// Returns the refusal of the request. `words` say what is wrong, without a full stop.
@@ -59,7 +62,7 @@ impl Doubt {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
         let learn =
             |key| format!("send it again with `Idempotency-Key: {key}` to learn how it ended");
-        if self.is_sent {
+        if self.sent.is_some() {
             // Without `Retry-After`: it is not safe to repeat a change at once.
             let more = match key {
                 Some(key) => format!("The batch may have been carried out: {}", learn(key)),
@@ -93,10 +96,12 @@ impl Doubt {
     }
 
     /// Returns the answer of the gateway with the batch log. Once the request was sent before, a refusal that says nothing
-    /// of the first time does not count; one that a takeover has aborted the batch does.
+    /// of the first time does not count; one that a takeover has aborted the batch does. `copy` is the number of the copy of
+    /// the log by now: another one may have forgotten the batch.
     pub(super) fn judge(
         &self,
         answer: Result<Response<Body>, Error>,
+        copy: u64,
     ) -> Result<Response<Body>, Error> {
         let (status, origin) = match &answer {
             Ok(response) => (response.status(), response.extensions().get().copied()),
@@ -109,13 +114,28 @@ impl Doubt {
             }
             status => !status.is_server_error(),
         };
-        if !self.is_sent || is_about_batch || origin == Some(ErrorOrigin::Takeover) {
+        let Some(sent) = self.sent.filter(|_| origin != Some(ErrorOrigin::Takeover)) else {
+            return answer;
+        };
+        let number = status.as_u16();
+        if !is_about_batch {
+            return Err(self.refusal(&format!(
+                "the request was sent again to the gateway with the batch log, which answered {number}"
+            )));
+        }
+        if status.is_success() || sent == copy || !self.is_about_batch() {
             return answer;
         }
-        Err(self.refusal(&format!(
-            "the request was sent again to the gateway with the batch log, which answered {}",
-            status.as_u16()
-        )))
+        let words = format!(
+            "the batch was sent again to the gateway with the batch log, which answered {number}. The log was restarted, or \
+             replaced by another copy, in between, and may have forgotten the first time. The batch may have been carried out: \
+             look at its tables before you repeat it"
+        );
+        Err(Error::unavailable(words).with_facts(ErrorFacts {
+            undecided: true,
+            forgotten: true,
+            ..ErrorFacts::default()
+        }))
     }
 }
 
@@ -169,11 +189,11 @@ mod tests {
         let (refused, decided) = ([401, 403, 429, 500, 503], [200, 400, 404, 409]);
         let status = |number| StatusCode::from_u16(number).unwrap();
         for number in refused {
-            assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");
+            assert!(doubt.judge(answered(status(number)), 7).is_ok(), "{number}");
         }
-        doubt.was_sent();
+        doubt.was_sent(7);
         for number in refused {
-            let refusal = doubt.judge(answered(status(number))).unwrap_err();
+            let refusal = doubt.judge(answered(status(number)), 7).unwrap_err();
             let words = format!(
                 "which answered {number}. The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
             );
@@ -181,22 +201,41 @@ mod tests {
             assert!(refusal.facts().unwrap().undecided, "{refusal}");
         }
         for number in decided {
-            assert!(doubt.judge(answered(status(number))).is_ok(), "{number}");
+            assert!(doubt.judge(answered(status(number)), 7).is_ok(), "{number}");
         }
         let undone = Error::unavailable("the gateway stopped").of(ErrorOrigin::Takeover);
-        let answer = doubt.judge(Err(undone)).unwrap_err();
+        let answer = doubt.judge(Err(undone), 7).unwrap_err();
         assert_eq!(answer.message(), "the gateway stopped");
         let known = Error::unavailable("it is not over").with_transaction("7");
-        let answer = doubt.judge(Err(known)).unwrap_err();
+        let answer = doubt.judge(Err(known), 7).unwrap_err();
         assert_eq!(answer.transaction(), Some("7"));
+    }
+
+    /// The new owner does not find the batch in its log then, carries it out again, and meets its versions.
+    #[test]
+    fn a_conflict_by_another_copy_of_the_log_is_not_the_end_of_a_batch() {
+        let mut doubt = batch(Some("k"));
+        assert!(doubt.judge(answered(StatusCode::CONFLICT), 8).is_ok());
+        doubt.was_sent(7);
+        doubt.was_sent(8);
+        let judged = |status, copy| doubt.judge(answered(status), copy);
+        assert!(judged(StatusCode::CONFLICT, 7).is_ok());
+        assert!(judged(StatusCode::OK, 8).is_ok());
+        let refusal = judged(StatusCode::CONFLICT, 8).unwrap_err();
+        let words =
+            "which answered 409. The log was restarted, or replaced by another copy, in between";
+        assert!(refusal.message().contains(words), "{refusal}");
+        let facts = refusal.facts().unwrap();
+        assert!(facts.undecided && facts.forgotten, "{refusal}");
+        assert_eq!(refusal.retry_after(), None);
     }
 
     #[test]
     fn a_read_is_never_in_doubt() {
         let request = Request::new(Body::empty());
         let mut doubt = Doubt::of(&request, Some(Operation::DescribeTable));
-        doubt.was_sent();
-        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE));
+        doubt.was_sent(7);
+        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE), 7);
         assert!(answer.is_ok());
     }
 }

@@ -94,7 +94,8 @@ where
             let passage = Arc::new(passage);
             let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
-            return doubt.judge(judged(&passage, &effect, answer));
+            let answer = judged(&passage, &effect, answer);
+            return doubt.judge(answer, sharing.fleet.copy().number());
         };
         if let Some(exchange) = &exchange {
             exchange.passes_on_to(Some(&owner.name));
@@ -103,6 +104,7 @@ where
             Some(body) => copy(request.borrow_mut(), body.clone()),
             None => take(request.borrow_mut()),
         };
+        let copy = sharing.fleet.copy().number();
         let answered = tokio::select! {
             biased;
             answered = peers.ask(&owner, peer.as_ref(), began.elapsed(), sent) => answered,
@@ -112,7 +114,7 @@ where
         let (may_repeat, refusal, words) = match answered {
             Ok(response) => {
                 sharing.fleet.passed_on(true);
-                return doubt.judge(Ok(response));
+                return doubt.judge(Ok(response), sharing.fleet.copy().number());
             }
             Err(Unanswered::Away(response)) => {
                 // A gateway that cannot reach the log either does not learn of the next owner. Batches wait for the log.
@@ -123,7 +125,7 @@ where
                     if doubt.is_about_batch() {
                         return Err(doubt.refusal(NO_LOG));
                     }
-                    return doubt.judge(Ok(*response));
+                    return doubt.judge(Ok(*response), copy);
                 }
                 let _ = timeout(AWAY_PAUSE, gone(&sharing, &owner)).await;
                 continue;
@@ -132,7 +134,7 @@ where
             // That needs a person.
             Err(Unanswered::Insecure(words)) => (false, UNTRUSTED, words),
             Err(Unanswered::Lost(words)) => {
-                doubt.was_sent();
+                doubt.was_sent(copy);
                 (kept.is_some() && repeats, UNANSWERED, words)
             }
         };

@@ -12,12 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage};
 
 use super::cause::{self, Trouble};
 use super::outside::Outside;
 use super::tls::LogTls;
-use crate::batch::fleet::Deadline;
+use crate::batch::fleet::{Deadline, LogCopy};
 use crate::config::PostgresLogConfig;
 use crate::error::BoxError;
 
@@ -40,7 +40,10 @@ pub(super) struct Connector {
     servers: Vec<Config>,
     /// The TLS to the server; `None` if nothing is encrypted.
     tls: Option<LogTls>,
+    /// The settings of each connection, and the question since when the server runs.
     setup: String,
+    /// Told since when it does.
+    copy: Arc<LogCopy>,
     /// The server that was the primary last, by its place in `servers`.
     primary: AtomicUsize,
     /// Told when another server is the primary.
@@ -59,6 +62,7 @@ impl Connector {
     pub(super) fn new(
         log: &PostgresLogConfig,
         outside: Option<Arc<dyn Outside>>,
+        copy: Arc<LogCopy>,
     ) -> Result<Self, BoxError> {
         let mut setup = String::new();
         let settings = [
@@ -79,6 +83,7 @@ impl Connector {
             // Writing to a String cannot fail.
             let _ = write!(setup, "SET {key} = {value};");
         }
+        setup.push_str("SELECT extract(epoch FROM pg_postmaster_start_time())");
         let tls = match log.connection.get_ssl_mode() {
             SslMode::Disable => None,
             _ => Some(LogTls::read(&log.tls)?),
@@ -87,6 +92,7 @@ impl Connector {
             servers: servers(&log.connection),
             tls,
             setup,
+            copy,
             primary: AtomicUsize::new(0),
             moved: Notify::new(),
             outside,
@@ -143,7 +149,13 @@ impl Connector {
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
             let set_up: Result<(), tokio_postgres::Error> = async {
-                client.batch_execute(&self.setup).await?;
+                for message in client.simple_query(&self.setup).await? {
+                    if let SimpleQueryMessage::Row(row) = message
+                        && let Some(run) = row.get(0)
+                    {
+                        self.copy.is_in(run.to_owned());
+                    }
+                }
                 if let Some(heard) = heard {
                     client.batch_execute("LISTEN nsgate").await?;
                     heard.notify_one();

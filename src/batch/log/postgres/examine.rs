@@ -23,7 +23,8 @@ pub async fn examine(config: &PostgresLogConfig) -> (String, bool) {
 }
 
 async fn look(config: &PostgresLogConfig) -> Result<String, String> {
-    let connector = Connector::new(config, None).map_err(|error| error.to_string())?;
+    let connector =
+        Connector::new(config, None, Arc::default()).map_err(|error| error.to_string())?;
     let outage = Arc::new(Outage::new(&config.address));
     let mut link = Link::new(Arc::new(connector), outage);
     let looked = owner::look(&mut link, None).await;

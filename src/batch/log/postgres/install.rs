@@ -1,5 +1,7 @@
 //! Installs the schema, `schema.sql` (tables, indexes, functions), which the gateway itself has no right to do.
 
+use std::sync::Arc;
+
 use super::cause;
 use super::connect::Connector;
 use crate::batch::log::LogError;
@@ -16,7 +18,8 @@ pub async fn prepare(log: &PostgresLogConfig, grant: Option<&str>) -> Result<(),
         path: log.address.clone(),
         cause,
     };
-    let connector = Connector::new(log, None).map_err(|error| unusable(error.to_string()))?;
+    let connector =
+        Connector::new(log, None, Arc::default()).map_err(|error| unusable(error.to_string()))?;
     let client = connector.connect(None).await;
     let client = client
         .map_err(|trouble| unusable(trouble.explained()))?

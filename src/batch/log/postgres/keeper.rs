@@ -305,7 +305,7 @@ impl GuardKeeper<'_> {
             (row.get(0), row.get(1), row.get(2));
         // Not younger than the look at the guards below, which therefore shows those of every ticket that is owed.
         let owed: Vec<i64> = row.get(3);
-        self.fleet.log_is(row.get(6));
+        self.fleet.copy().is_of(row.get(6));
         let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(4), row.get(5));
         let is_one_dead = self.observer.borrow_mut().beats(ids.into_iter().zip(beats));
         if known.owner != Some(owner) || is_one_dead {

@@ -51,7 +51,7 @@ impl PostgresLog {
 
 /// Reads where the batches of a log are; `None` if they are in it, or if it cannot be read.
 pub(in crate::batch::log) async fn note(config: &PostgresLogConfig) -> Option<MoveNote> {
-    let connector = Connector::new(config, None).ok()?;
+    let connector = Connector::new(config, None, Arc::default()).ok()?;
     let outage = Arc::new(Outage::new(&config.address));
     let mut link = Link::new(Arc::new(connector), outage);
     let rows = link.query("SELECT moved FROM log", &[]).await.ok()?;

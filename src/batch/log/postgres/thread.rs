@@ -88,12 +88,13 @@ pub(super) async fn start(
 ) -> Result<(PostgresLog, PostgresGuards), LogError> {
     let address = config.address.clone();
     let unusable = |cause: String| unusable(&address, cause);
-    let connector = Connector::new(config, outside.clone());
+    let fleet = Fleet::new(config.lease, config.serves_without, usage.is_shared());
+    let connector = Connector::new(config, outside.clone(), Arc::clone(fleet.copy()));
     let connector = connector.map_err(|error| unusable(error.to_string()))?;
     let shared = Arc::new(Shared {
         address: address.clone(),
         outage: Arc::new(Outage::new(&address)),
-        fleet: Fleet::new(config.lease, config.serves_without, usage.is_shared()),
+        fleet,
         ownership: OnceLock::new(),
         queues: Mutex::new(None),
         on_failure: Mutex::new(Some(on_failure)),

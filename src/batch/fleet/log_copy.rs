@@ -1,0 +1,75 @@
+//! The copy of the log that this gateway reaches, and whether it may lack what an earlier one had.
+
+use std::sync::{Mutex, PoisonError};
+
+use uuid::Uuid;
+
+/// The log in one run of one server. A server that was restarted, a standby that was promoted, and a log that was installed
+/// again may have forgotten batches.
+#[derive(Default)]
+pub struct LogCopy(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    log: Option<Uuid>,
+    run: Option<String>,
+    number: u64,
+}
+
+impl LogCopy {
+    /// Records the random id of the log.
+    pub(in crate::batch) fn is_of(&self, log: Uuid) {
+        self.look(|known| known.log.replace(log).is_some_and(|before| before != log));
+    }
+
+    /// Records the run of the server, by when it began.
+    pub(in crate::batch) fn is_in(&self, run: String) {
+        self.look(|known| {
+            let is_other = known.run.as_ref().is_some_and(|before| *before != run);
+            known.run = Some(run);
+            is_other
+        });
+    }
+
+    /// The random id of the log, which only the gateways that share it know; `None` before it is known.
+    pub fn log(&self) -> Option<Uuid> {
+        self.known(|known| known.log)
+    }
+
+    /// The number of this copy. One with a higher number may have forgotten batches.
+    pub fn number(&self) -> u64 {
+        self.known(|known| known.number)
+    }
+
+    fn look(&self, is_other: impl FnOnce(&mut Known) -> bool) {
+        self.known(|known| known.number += u64::from(is_other(known)));
+    }
+
+    fn known<T>(&self, of: impl FnOnce(&mut Known) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_log_and_another_run_of_the_server_are_other_copies() {
+        let copy = LogCopy::default();
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let mut numbers = vec![copy.number()];
+        let mut see = |log, run: &str| {
+            copy.is_in(run.to_owned());
+            copy.is_of(log);
+            numbers.push(copy.number());
+        };
+        see(one, "monday");
+        see(one, "monday");
+        see(one, "tuesday");
+        see(other, "tuesday");
+        see(one, "monday");
+        assert_eq!(numbers, [0, 0, 0, 1, 2, 4]);
+        assert_eq!(copy.log(), Some(one));
+    }
+}

@@ -1,0 +1,51 @@
+//! A log that has forgotten a batch that is under way, whose owner ends: its client is not told that it was refused.
+
+use super::*;
+
+#[tokio::test]
+async fn a_batch_whose_log_is_installed_again_is_not_refused() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    is_not_refused(&server, |_| {
+        server.sql("DROP SCHEMA nsgate CASCADE");
+        prepare(&server);
+    })
+    .await;
+}
+
+/// So it is at a standby that is promoted and lacks the batch.
+#[tokio::test]
+async fn nor_is_one_that_a_restarted_server_lacks() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    is_not_refused(&server, |world| {
+        server.crash();
+        world.kill();
+        server.up();
+        server.sql("DELETE FROM nsgate.batch");
+    })
+    .await;
+}
+
+/// Begins a batch, has the log forget it and its owner end, and expects that nobody is told that nothing of it stays.
+async fn is_not_refused(server: &Postgres, forget: impl FnOnce(&mut World)) {
+    let mut world = world(server, 1).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client_at(0), pair(&world, 2));
+    gate.reached(1).await;
+    until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
+    forget(&mut world);
+    gate.open();
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    let answer = batch.await.unwrap();
+    assert_eq!(answer.status, 503, "{:?}", answer.body);
+    let said = answer.json();
+    let words = "may have forgotten the first time. The batch may have been carried out";
+    assert!(said["error"].as_str().unwrap().contains(words), "{said}");
+    assert_eq!([&said["undecided"], &said["forgotten"]], [true, true]);
+    assert_eq!(stored(&world, "west"), [1, 2]);
+}
