@@ -48,9 +48,14 @@ pub(super) fn is_about_batches(path: &str) -> bool {
 /// Makes `/gateways`.
 pub(super) fn list(shown: &AdminState) -> GatewayList {
     let fleet = shown.batches.fleet();
+    let mut gateways = fleet.map_or_else(Vec::new, |fleet| fleet.members().to_vec());
+    let recovers = fleet.is_some_and(|fleet| fleet.role() == Role::Recovering);
+    for one in gateways.iter_mut().filter(|one| one.is_this) {
+        one.recovers = recovers;
+    }
     GatewayList {
         shared: fleet.is_some_and(|fleet| fleet.is_shared()),
-        gateways: fleet.map_or_else(Vec::new, |fleet| fleet.members().to_vec()),
+        gateways,
     }
 }
 
@@ -94,17 +99,24 @@ pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Res
         Ok(Ok(response)) => response,
         Ok(Err(Unanswered::Away(response))) => *response,
         unanswered => {
-            let may_be_done = !matches!(
+            let recovers = matches!(unanswered, Ok(Err(Unanswered::Recovering)));
+            let is_unsent = matches!(
                 unanswered,
                 Ok(Err(Unanswered::Unsent(_) | Unanswered::Insecure(_)))
             );
+            let may_be_done = !recovers && !is_unsent;
             let advice = if is_decision && may_be_done {
                 "the decision may be recorded; look at the batch before you decide again"
             } else {
                 "try again in some seconds, or look at `nsgate gateways`"
             };
+            let what = if recovers {
+                "still recovers its batches"
+            } else {
+                "does not answer"
+            };
             let words = format!(
-                "gateway `{}`, which has the batch log, does not answer at {}; {advice}",
+                "gateway `{}`, which has the batch log, {what} at {}; {advice}",
                 owner.name, owner.address
             );
             let problem = Problem::new(Code::ServiceUnavailable, words);

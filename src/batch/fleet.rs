@@ -142,6 +142,9 @@ pub struct Member {
     pub is_owner: bool,
     /// True if it is the gateway that says this.
     pub is_this: bool,
+    /// True if it owns the log and has yet to recover its batches. Only known of the gateway that says this.
+    #[serde(default)]
+    pub recovers: bool,
     /// True if it finds tables elsewhere than the gateway that says this: their mounts, or the addresses of their catalogs,
     /// differ. A batch of one does not guard such a table against the other.
     pub routes_differ: bool,
@@ -182,11 +185,11 @@ impl Fleet {
         })
     }
 
-    /// Creates the view of a gateway that owns the log.
+    /// Creates the view of a gateway with this role.
     #[cfg(test)]
-    pub(crate) fn of_owner() -> Arc<Self> {
+    pub(crate) fn with_role(role: Role) -> Arc<Self> {
         let fleet = Self::new(Duration::from_secs(5), false, true);
-        fleet.becomes(Role::Owner);
+        fleet.becomes(role);
         fleet.lease.renew(tokio::time::Instant::now());
         fleet
     }

@@ -179,7 +179,7 @@ function gateways({ shared, gateways }) {
     const late = one.silent_millis > one.lease_millis / 2;
     const state = late ? { level: "bad", text: `silent for ${age(one.silent_millis / 1e3)}` }
       : one.routes_differ ? { level: "bad", text: "other mounts or catalogs than here" } : { level: "good", text: "alive" };
-    return [one.name + (one.is_this ? " (this one)" : ""), state, one.is_owner ? "runs batches" : "passes batches on", one.address || NOTHING, one.version];
+    return [one.name + (one.is_this ? " (this one)" : ""), state, one.recovers ? "recovers batches" : one.is_owner ? "runs batches" : "passes batches on", one.address || NOTHING, one.version];
   });
   put("gateways", table([["gateway", "wide"], ["state", "s"], ["part", "s"], ["address for the others", "wide"], ["version", "s"]], rows));
 }

@@ -70,6 +70,7 @@ impl OwnedGuards {
         tables: Vec<(TableKey, Guard)>,
         wait: Duration,
     ) -> Result<Vec<TableKey>, Unguarded> {
+        let mut failed = None;
         let claimed = timeout(wait, async {
             let claim = self.begin(tables).await;
             if claim.missing.is_empty() {
@@ -83,14 +84,18 @@ impl OwnedGuards {
             let strays = loop {
                 match self.store.claim(guards.clone()).await {
                     // Whether it was done is not known; doing it again changes nothing.
-                    Err(LogError::Away { .. }) => sleep(CLAIM_AGAIN).await,
+                    Err(away @ LogError::Away { .. }) => {
+                        failed = Some(away);
+                        sleep(CLAIM_AGAIN).await;
+                    }
                     claimed => break claimed,
                 }
             };
             let strays = strays.map_err(Unguarded::Log)?;
             Ok(self.granted(claim.missing.clone(), &strays))
         });
-        claimed.await.unwrap_or(Err(Unguarded::TimedOut))
+        let claimed = claimed.await;
+        claimed.unwrap_or_else(|_| Err(failed.map_or(Unguarded::TimedOut, Unguarded::Log)))
     }
 
     /// Records that tables are claimed, once none of them is being released.

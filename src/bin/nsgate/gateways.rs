@@ -29,7 +29,9 @@ pub(crate) fn words(list: &GatewayList) -> String {
         return "this gateway has its batch log in a file, for itself".to_owned();
     }
     let lines = list.gateways.iter().map(|one| {
-        let role = if one.is_owner {
+        let role = if one.recovers {
+            "has the batch log, and recovers its batches: if that takes long, its log says why"
+        } else if one.is_owner {
             "has the batch log"
         } else if list.shared {
             "passes on to it"

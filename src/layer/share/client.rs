@@ -30,8 +30,12 @@ pub(super) const TOKEN: HeaderName = HeaderName::from_static("nsgate-gateway");
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("nsgate-client");
 /// The header of an answer by a gateway that does not own the log, or cannot reach it: nothing was done.
 pub(super) const NOT_OWNER: HeaderName = HeaderName::from_static("nsgate-not-owner");
+/// The value of [`NOT_OWNER`] in an answer by a gateway that does not own the log, or has another token.
+pub(super) const NO: &str = "true";
 /// The value of [`NOT_OWNER`] in an answer by a gateway that may own the log, and cannot reach it.
 pub(super) const AWAY: &str = "away";
+/// The value of [`NOT_OWNER`] in an answer by the owner that has yet to recover its batches.
+pub(super) const RECOVERING: &str = "recovering";
 /// The header of an answer about a batch that a takeover has aborted: nothing of it stays, whoever ran it.
 pub(super) const UNDONE: HeaderName = HeaderName::from_static("nsgate-undone");
 
@@ -81,6 +85,8 @@ pub(super) struct ClientOf {
 pub enum Unanswered {
     /// The request was not sent, or the owner has done nothing.
     Unsent(String),
+    /// The owner has yet to recover its batches. It has done nothing.
+    Recovering,
     /// The request was not sent, or not read by the owner, because one of the two does not trust the other.
     Insecure(String),
     /// The owner cannot reach the log, and has answered so. It has done nothing.
@@ -192,6 +198,7 @@ impl PeerClient {
         match response.headers_mut().remove(NOT_OWNER) {
             None => Ok(response),
             Some(mark) if mark == AWAY => Err(Unanswered::Away(Box::new(response))),
+            Some(mark) if mark == RECOVERING => Err(Unanswered::Recovering),
             Some(_) => Err(Unanswered::Unsent("it does not own the log".to_owned())),
         }
     }

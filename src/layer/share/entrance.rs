@@ -12,8 +12,8 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use tokio::time::Instant;
 use tower::Service;
 
-use super::client::{AWAY, CLIENT, ClientOf, NOT_OWNER, TOKEN, UNDONE};
-use crate::batch::fleet::Fleet;
+use super::client::{AWAY, CLIENT, ClientOf, NO, NOT_OWNER, RECOVERING, TOKEN, UNDONE};
+use crate::batch::fleet::{Fleet, Role};
 use crate::body::Body;
 use crate::error::origin::ErrorOrigin;
 use crate::request::context::RequestContext;
@@ -48,10 +48,8 @@ impl<S, A> Entrance<S, A> {
         let token = self.fleet.token().as_bytes();
         if verify_slices_are_equal(shown, token).is_err() {
             let words = "this address is for the gateways that share the batch log";
-            let mut response = refused(StatusCode::FORBIDDEN, words);
             // A gateway that shows another token means the process that was here before, or one that is elsewhere.
-            mark(&mut response);
-            return Err(Box::new(response));
+            return Err(not_owner(StatusCode::FORBIDDEN, NO, words));
         }
         let client = request.headers_mut().remove(CLIENT);
         let client = client.and_then(|client| serde_json::from_slice(client.as_bytes()).ok());
@@ -60,12 +58,14 @@ impl<S, A> Entrance<S, A> {
             return Err(Box::new(refused(StatusCode::BAD_REQUEST, words)));
         };
         if !self.fleet.serves_as_owner() {
-            let mut response = refused(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this gateway does not own the batch log",
-            );
-            mark(&mut response);
-            return Err(Box::new(response));
+            let (mark, words) = match self.fleet.role() {
+                Role::Recovering => (
+                    RECOVERING,
+                    "this gateway has the batch log, and recovers its batches",
+                ),
+                _ => (NO, "this gateway does not own the batch log"),
+            };
+            return Err(not_owner(StatusCode::MISDIRECTED_REQUEST, mark, words));
         }
         let ClientOf {
             address,
@@ -132,10 +132,12 @@ fn marked(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// Marks the answer of a gateway that has done nothing.
-fn mark(response: &mut Response<Body>) {
+/// The answer of a gateway that has done nothing.
+fn not_owner(status: StatusCode, mark: &'static str, words: &'static str) -> Box<Response<Body>> {
+    let mut response = refused(status, words);
     let headers = response.headers_mut();
-    headers.insert(NOT_OWNER, HeaderValue::from_static("true"));
+    headers.insert(NOT_OWNER, HeaderValue::from_static(mark));
+    Box::new(response)
 }
 
 fn refused(status: StatusCode, words: &'static str) -> Response<Body> {
@@ -152,7 +154,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_has_waited_at_another_gateway_came_before_that() {
-        let fleet = Fleet::of_owner();
+        let fleet = Fleet::with_role(Role::Owner);
         let token = fleet.token().to_owned();
         let entrance = Entrance::new((), (), fleet);
         let client = r#"{"address":"127.0.0.1:1","secure":false,"waited_micros":1500000}"#;
@@ -163,5 +165,19 @@ mod tests {
         assert!(entrance.admit(&mut request).is_ok());
         let came = RequestContext::of(request.extensions()).came();
         assert_eq!(came.elapsed(), Duration::from_millis(1500));
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_recovers_its_batches_says_so() {
+        let fleet = Fleet::with_role(Role::Recovering);
+        let token = fleet.token().to_owned();
+        let entrance = Entrance::new((), (), fleet);
+        let client = r#"{"address":"127.0.0.1:1","secure":false}"#;
+        let mut request = Request::new(Body::empty());
+        let headers = request.headers_mut();
+        headers.insert(TOKEN, token.parse().unwrap());
+        headers.insert(CLIENT, HeaderValue::from_static(client));
+        let refusal = entrance.admit(&mut request).unwrap_err();
+        assert_eq!(refusal.headers()[NOT_OWNER], RECOVERING);
     }
 }

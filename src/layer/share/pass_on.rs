@@ -39,6 +39,9 @@ const SHORT: u64 = 64 << 10;
 const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
 /// The words for an owner that cannot reach the log.
 const NO_LOG: &str = "the batch log does not answer, so no batch can begin";
+/// The words for an owner that has yet to recover its batches, here and elsewhere.
+const RECOVERS: &str = "this gateway has the batch log now, and still recovers its batches";
+const STILL_RECOVERS: &str = "still recovers its batches";
 /// The words for an owner that gives no answer, and for one that refused this gateway's certificate, or the other way.
 const UNANSWERED: &str = "does not answer";
 const UNTRUSTED: &str = "and this one do not trust each other's certificates";
@@ -131,6 +134,9 @@ where
                 continue;
             }
             Err(Unanswered::Unsent(words)) => (kept.is_some(), UNANSWERED, words),
+            Err(Unanswered::Recovering) => {
+                (kept.is_some(), STILL_RECOVERS, STILL_RECOVERS.to_owned())
+            }
             // That needs a person.
             Err(Unanswered::Insecure(words)) => (false, UNTRUSTED, words),
             Err(Unanswered::Lost(words)) => {
@@ -161,7 +167,8 @@ where
 fn unserved(fleet: &Fleet) -> &'static str {
     match fleet.role() {
         Role::Owner | Role::Outside => NO_LOG,
-        Role::Recovering | Role::Follower(_) => NO_OWNER,
+        Role::Recovering => RECOVERS,
+        Role::Follower(_) => NO_OWNER,
     }
 }
 

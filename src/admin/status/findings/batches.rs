@@ -24,6 +24,10 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
                 .alert("NsgateLogWithoutOwner"),
         );
     }
+    if list.gateways.iter().any(|one| one.recovers) {
+        let what = "this gateway has the batch log, and recovers its batches: batches, and tables that they are on, wait";
+        findings.push(Finding::new(Urgency::Notice, what).run("nsgate gateways"));
+    }
     if report.log_is_away {
         let what = "this gateway has lost its contact to the batch log: tables are refused";
         let finding = Finding::new(Urgency::Critical, what);

@@ -5,6 +5,7 @@ use super::super::report::{AuditReport, BatchLine, CertificateLine, IssuerLine};
 use super::*;
 use crate::admin::backends::{AddressState, CatalogState, MountState};
 use crate::admin::gateways::GatewayList;
+use crate::batch::fleet::Member;
 use crate::config::reload::Fixed;
 use crate::metrics::BatchState;
 
@@ -312,6 +313,34 @@ fn a_log_without_an_owner_is_critical() {
     let urgencies: Vec<_> = findings.iter().map(|finding| finding.urgency).collect();
     let expected = [Urgency::Critical, Urgency::Critical, Urgency::Warning];
     assert_eq!(urgencies, expected);
+}
+
+#[test]
+fn an_owner_that_recovers_its_batches_is_a_notice_until_it_has() {
+    let mut report = all_well();
+    let mut this = Member {
+        name: "a".to_owned(),
+        address: None,
+        version: "1".to_owned(),
+        is_owner: true,
+        is_this: true,
+        recovers: true,
+        routes_differ: false,
+        silent_millis: 0,
+        lease_millis: 5000,
+    };
+    let mut findings = |one: &Member| {
+        report.gateways = Some(GatewayList {
+            shared: true,
+            gateways: vec![one.clone()],
+        });
+        of(&report)
+    };
+    let found = findings(&this);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].urgency, Urgency::Notice);
+    this.recovers = false;
+    assert_eq!(findings(&this), []);
 }
 
 #[test]

@@ -60,6 +60,34 @@ impl GuardStore for SlowStore {
     }
 }
 
+/// A log that answers nothing.
+struct AwayStore;
+
+impl AwayStore {
+    fn away<T>() -> BoxFuture<'static, Result<T, LogError>> {
+        let (path, cause) = ("here".to_owned(), "permission denied".to_owned());
+        Box::pin(async { Err(LogError::Away { path, cause }) })
+    }
+}
+
+impl GuardStore for AwayStore {
+    fn claim(&self, _: Vec<Guard>) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
+        Self::away()
+    }
+
+    fn replace(
+        &self,
+        _: Vec<Guard>,
+        _: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<String>, LogError>> {
+        Self::away()
+    }
+
+    fn release(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), LogError>> {
+        Self::away()
+    }
+}
+
 const WAIT: Duration = Duration::from_secs(60);
 
 fn table() -> Vec<(TableKey, Guard)> {
@@ -154,4 +182,15 @@ async fn a_table_is_guarded_at_each_address_of_its_catalog() {
         let done = guards.release(&Locks::default(), |_| false).await;
         assert!(done.is_ok() && guards.len() <= left, "{}", guards.len());
     }
+}
+
+/// Otherwise the client is told of a long operation at another gateway.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_log_refuses_does_not_blame_the_other_gateways() {
+    let guards = OwnedGuards::new(Arc::new(AwayStore));
+    let refused = guards.claim(table(), WAIT).await;
+    assert!(matches!(refused, Err(Unguarded::Log(_))), "{refused:?}");
+    let slow = OwnedGuards::new(SlowStore::new());
+    let waited = slow.claim(table(), WAIT).await;
+    assert!(matches!(waited, Err(Unguarded::TimedOut)), "{waited:?}");
 }

@@ -106,6 +106,7 @@ impl Observer {
             version: one.version.clone(),
             is_owner: users.owner == Some(one.id),
             is_this: one.id == me,
+            recovers: false,
             routes_differ: one.id != me && differ(one.routes.as_deref(), routes),
             silent_millis: self.seen.get(&one.id).map_or(0, |seen| millis(seen.silent)),
             lease_millis: millis(one.lease),
