@@ -198,6 +198,17 @@ impl Postgres {
         );
     }
 
+    /// Copies what this server, which is down, has on its disk.
+    pub fn copy(&self) {
+        self.run("/bin/cp", &["-a", &self.data(), &self.old()]);
+    }
+
+    /// Puts that copy back. The server is down.
+    pub fn put_back(&self) {
+        fs::remove_dir_all(self.data()).unwrap();
+        fs::rename(self.old(), self.data()).unwrap();
+    }
+
     /// Runs SQL, and returns what it prints.
     pub fn sql(&self, sql: &str) -> String {
         let output = self.run("psql", &self.to_psql(&["-c", sql]));
@@ -233,6 +244,10 @@ impl Postgres {
 
     fn data(&self) -> String {
         self.home().join("data").display().to_string()
+    }
+
+    fn old(&self) -> String {
+        self.home().join("old").display().to_string()
     }
 
     fn run(&self, program: &str, arguments: &[impl AsRef<OsStr>]) -> Output {

@@ -13,6 +13,7 @@ pub struct LogCopy(Mutex<Known>);
 struct Known {
     log: Option<Uuid>,
     run: Option<String>,
+    runs: u64,
     number: u64,
 }
 
@@ -22,13 +23,15 @@ impl LogCopy {
         self.look(|known| known.log.replace(log).is_some_and(|before| before != log));
     }
 
-    /// Records the run of the server, by when it began.
-    pub(in crate::batch) fn is_in(&self, run: String) {
+    /// Records the run of the server, by when it began. Returns its number among those that were seen.
+    pub(in crate::batch) fn is_in(&self, run: String) -> u64 {
         self.look(|known| {
             let is_other = known.run.as_ref().is_some_and(|before| *before != run);
             known.run = Some(run);
+            known.runs += u64::from(is_other);
             is_other
         });
+        self.known(|known| known.runs)
     }
 
     /// The random id of the log, which only the gateways that share it know; `None` before it is known.
@@ -58,9 +61,9 @@ mod tests {
     fn another_log_and_another_run_of_the_server_are_other_copies() {
         let copy = LogCopy::default();
         let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let mut numbers = vec![copy.number()];
+        let (mut numbers, mut runs) = (vec![copy.number()], Vec::new());
         let mut see = |log, run: &str| {
-            copy.is_in(run.to_owned());
+            runs.push(copy.is_in(run.to_owned()));
             copy.is_of(log);
             numbers.push(copy.number());
         };
@@ -70,6 +73,7 @@ mod tests {
         see(other, "tuesday");
         see(one, "monday");
         assert_eq!(numbers, [0, 0, 0, 1, 2, 4]);
+        assert_eq!(runs, [0, 0, 1, 1, 2]);
         assert_eq!(copy.log(), Some(one));
     }
 }

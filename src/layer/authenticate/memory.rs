@@ -23,14 +23,14 @@ use super::seen::SeenFilter;
 use crate::auth::token::VerifiedToken;
 use crate::protocol::principal::Principal;
 
-/// The most that all cached tokens may take, in bytes, roughly: some 100,000 of them. Tokens whose claims a rule looks
-/// at take up to three times as much, and ten times if an issuer fills them with a thousand small claims.
+/// The most that all cached tokens may take, in bytes, roughly: some 100,000 of them. Claims that a rule looks at are not
+/// counted: such tokens take up to three times as much, and ten times if an issuer fills them with a thousand small claims.
 const CAPACITY: u64 = 128 << 20;
 /// The most that tokens which were sent once may take, in bytes, roughly.
 const ONCE: u64 = 1 << 20;
 /// The number of tokens at first; the tables grow with need.
 const EXPECTED: usize = 1024;
-/// The memory that a token takes besides its text, in bytes, roughly.
+/// The memory that a token takes besides its text and its context, in bytes, roughly.
 const BESIDE: u64 = 448;
 /// The number of bytes at the end of a token that are hashed to find it: 192 bits of its signature.
 const END: usize = 32;
@@ -146,7 +146,8 @@ impl Hash for Credential<'_> {
 impl Weighter<u64, CachedToken> for Weight {
     fn weight(&self, _: &u64, known: &CachedToken) -> u64 {
         let (token, certificate) = known.principal().shown();
-        BESIDE + (token.len() + certificate.map_or(0, str::len)) as u64
+        let context = known.principal().context().bytes();
+        BESIDE + (token.len() + certificate.map_or(0, str::len) + context) as u64
     }
 }
 
@@ -158,6 +159,7 @@ mod tests {
     use crate::auth::token::{Jwk, Key};
     use crate::config::Algorithm;
     use crate::protocol::claims::Claims;
+    use crate::protocol::context::ClaimEntries;
     use crate::protocol::principal::Identity;
 
     const NOW: Duration = Duration::from_secs(1000);
@@ -330,5 +332,28 @@ mod tests {
         let kept = memory.known.len() as u64;
         assert!((1..=CAPACITY / length as u64).contains(&kept), "{kept}");
         assert!(memory.known.weight() <= CAPACITY && memory.once.weight() <= ONCE);
+    }
+
+    #[test]
+    fn the_context_of_a_token_counts() {
+        let (memory, key) = (TokenCache::new(), key());
+        let length = 20_000;
+        let value = "v".repeat(length);
+        for number in 0..8000 {
+            let token = format!("token{number}");
+            let context = ClaimEntries::new([("team", Some(value.clone())), ("site", None)]);
+            let identity = Identity {
+                claims: Claims::new(&token, None),
+                context: context.unwrap(),
+                ..Identity::default()
+            };
+            memory.remember(VerifiedToken {
+                principal: Principal::new(identity),
+                ..verified(by(&token), &key)
+            });
+            memory.get(by(&token), NOW);
+        }
+        let kept = memory.known.len() as u64;
+        assert!((1..=CAPACITY / length as u64).contains(&kept), "{kept}");
     }
 }

@@ -7,6 +7,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::{ContextError, Entry, Source, shown};
 
+/// The memory of all entries together beside their names and values, in bytes, roughly: the text that the values share,
+/// and the counts of references.
+const TOGETHER: usize = 128;
+
 /// The context entries from the claims of a token. Created once for a token and shared by its requests.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimEntries(Option<Arc<GovernedEntries>>);
@@ -34,6 +38,9 @@ impl ClaimEntries {
             .map(String::len);
         // All values are parts of one text. A text of its own would grow by 32 bytes with its first copy, and stay so.
         let mut text = BytesMut::with_capacity(bytes.sum());
+        let set = governed.iter().filter(|(_, value)| value.is_some()).count();
+        all.entries.reserve_exact(set);
+        all.absent.reserve_exact(governed.len() - set);
         for (key, value) in governed {
             let name = HeaderName::from_bytes(key.as_bytes())
                 .map_err(|_| ContextError::Key(shown(key)))?;
@@ -56,6 +63,18 @@ impl ClaimEntries {
             all.entries.iter().any(|entry| entry.key() == key)
                 || all.absent.iter().any(|name| name.as_str() == key)
         })
+    }
+
+    /// The memory that these entries take, in bytes, roughly.
+    pub fn bytes(&self) -> usize {
+        let Some(all) = self.0.as_deref() else {
+            return 0;
+        };
+        let entries = all.entries.iter();
+        let entries = entries.map(|one| size_of::<Entry>() + one.key().len() + one.value().len());
+        let absent = all.absent.iter();
+        let absent = absent.map(|name| size_of::<HeaderName>() + name.as_str().len());
+        TOGETHER + entries.sum::<usize>() + absent.sum::<usize>()
     }
 
     /// Returns the entries that the token's claims set.

@@ -1,4 +1,4 @@
-//! A log that has forgotten a batch that is under way, whose owner ends: its client is not told that it was refused.
+//! A log that has forgotten something: a batch that is under way, whose owner ends, or the last heartbeats.
 
 use super::*;
 
@@ -48,4 +48,33 @@ async fn is_not_refused(server: &Postgres, forget: impl FnOnce(&mut World)) {
     assert!(said["error"].as_str().unwrap().contains(words), "{said}");
     assert_eq!([&said["undecided"], &said["forgotten"]], [true, true]);
     assert_eq!(stored(&world, "west"), [1, 2]);
+}
+
+/// So it is at a standby that is promoted and is some seconds behind: the heartbeats go on from a lower number there.
+#[tokio::test]
+async fn gateways_live_on_at_a_server_that_lacks_their_last_heartbeats() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let lease = LEASE * 3;
+    let mut world = world_with(&server, &server.socket(), lease, 1).await;
+    server.crash();
+    server.copy();
+    server.up();
+    until_it_serves(&world.client_at(0)).await;
+    let owner = server.sql("SELECT owner FROM nsgate.log");
+    tokio::time::sleep(lease * 2).await;
+    server.crash();
+    server.put_back();
+    server.up();
+    tokio::time::sleep(lease * 3 / 2).await;
+    for log in [world.log(), world.log_at(0)] {
+        assert!(!log.contains("dead"), "{log}");
+    }
+    assert_eq!(server.sql("SELECT owner FROM nsgate.log"), owner);
+    assert_eq!(server.sql("SELECT count(*) FROM nsgate.instance"), "2");
+    world.client_at(0).post(BATCH, &pair(&world, 2)).await.ok();
+    assert_everywhere(&world, 1, &[1, 2], "after it").await;
+    world.terminate();
+    assert_eq!(world.ended().await, Some(0));
 }

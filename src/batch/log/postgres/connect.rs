@@ -56,6 +56,8 @@ pub(super) struct Connector {
 pub(super) struct Connected {
     pub(super) client: Client,
     pub(super) server: usize,
+    /// The number of the server's run, among those that this process has seen.
+    pub(super) run: u64,
 }
 
 impl Connector {
@@ -148,23 +150,28 @@ impl Connector {
                 (None, Some(tls)) => listening(config.connect(tls.current()).await, heard_of),
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
-            let set_up: Result<(), tokio_postgres::Error> = async {
+            let set_up: Result<u64, tokio_postgres::Error> = async {
+                let mut run = 0;
                 for message in client.simple_query(&self.setup).await? {
                     if let SimpleQueryMessage::Row(row) = message
-                        && let Some(run) = row.get(0)
+                        && let Some(began) = row.get(0)
                     {
-                        self.copy.is_in(run.to_owned());
+                        run = self.copy.is_in(began.to_owned());
                     }
                 }
                 if let Some(heard) = heard {
                     client.batch_execute("LISTEN nsgate").await?;
                     heard.notify_one();
                 }
-                Ok(())
+                Ok(run)
             }
             .await;
-            set_up.map_err(|error| cause::trouble(&error))?;
-            Ok(Connected { client, server })
+            let run = set_up.map_err(|error| cause::trouble(&error))?;
+            Ok(Connected {
+                client,
+                server,
+                run,
+            })
         };
         let made = timeout(CONNECT, connect).await;
         made.unwrap_or_else(|_| Err(Trouble::silent("connecting took too long")))

@@ -307,7 +307,8 @@ impl GuardKeeper<'_> {
         let owed: Vec<i64> = row.get(3);
         self.fleet.copy().is_of(row.get(6));
         let (ids, beats): (Vec<Uuid>, Vec<i64>) = (row.get(4), row.get(5));
-        let is_one_dead = self.observer.borrow_mut().beats(ids.into_iter().zip(beats));
+        let (run, beats) = (self.link.run(), ids.into_iter().zip(beats));
+        let is_one_dead = self.observer.borrow_mut().beats(beats, run);
         if known.owner != Some(owner) || is_one_dead {
             known.owner = Some(owner);
             self.changed.notify_one();

@@ -59,6 +59,13 @@ impl Link {
         Self { patience, ..self }
     }
 
+    /// The number of the run of the server that gave the last answer.
+    pub(super) fn run(&self) -> u64 {
+        self.session
+            .as_ref()
+            .map_or(0, |session| session.connected.run)
+    }
+
     /// Asks the server once. After an error it is unknown whether the server has done it.
     pub(super) async fn query(
         &mut self,
@@ -89,7 +96,7 @@ impl Link {
                 statements: Vec::new(),
             },
         };
-        let Connected { client, server } = &session.connected;
+        let Connected { client, server, .. } = &session.connected;
         let asked = async {
             let mut known = session.statements.iter();
             let statement = match known.find(|(known, _)| *known == sql) {

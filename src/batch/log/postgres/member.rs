@@ -55,7 +55,7 @@ impl Member<'_> {
                 Err(trouble) if trouble.remedy().is_some() => return Err(trouble.explained()),
                 Err(_) => {}
                 Ok(Ok(users)) => {
-                    let dead = observer.dead(&users, self.me.id);
+                    let dead = observer.dead(&users, self.me.id, self.link.run());
                     let asked = Instant::now();
                     match owner::join(&mut self.link, &self.me, &dead).await {
                         Ok(None) => {
@@ -147,7 +147,8 @@ impl Member<'_> {
             };
             self.fleet.lease().renew(asked);
             let Ok(users) = users else { continue };
-            let dead = observer.borrow_mut().dead(&users, self.me.id);
+            let run = self.link.run();
+            let dead = observer.borrow_mut().dead(&users, self.me.id, run);
             let members = observer.borrow().members(&users, self.me.id, &routes);
             self.fleet.saw(members);
             if let Some(fence) = self.ownership.get() {

@@ -21,6 +21,8 @@ pub(super) struct Observer {
     seen: HashMap<Uuid, Seen>,
     /// The time of the last look.
     looked: Option<Instant>,
+    /// The number of the run of the server that was looked at.
+    run: u64,
 }
 
 /// A gateway: its heartbeat, and for how long that has been seen to stand still.
@@ -42,12 +44,15 @@ impl Seen {
 }
 
 impl Observer {
-    /// Notes the heartbeats, and returns the gateways that were silent for longer than their leases.
-    pub(super) fn dead(&mut self, users: &Users, me: Uuid) -> Vec<SeenInstance> {
-        self.dead_at(users, me, Instant::now())
+    /// Notes the heartbeats in a run of the server, and returns the gateways that were silent for longer than their leases.
+    pub(super) fn dead(&mut self, users: &Users, me: Uuid, run: u64) -> Vec<SeenInstance> {
+        self.dead_at(users, me, run, Instant::now())
     }
 
-    fn dead_at(&mut self, users: &Users, me: Uuid, now: Instant) -> Vec<SeenInstance> {
+    fn dead_at(&mut self, users: &Users, me: Uuid, run: u64, now: Instant) -> Vec<SeenInstance> {
+        if !self.looks_at(run) {
+            return Vec::new();
+        }
         let others = || users.instances.iter().filter(|one| one.id != me);
         self.beats_at(others().map(|one| (one.id, one.beat)), now);
         // A newcomer was not silent before it was seen.
@@ -63,8 +68,18 @@ impl Observer {
     }
 
     /// Notes heartbeats between two looks at everything. Returns true if a gateway is dead now.
-    pub(super) fn beats(&mut self, beats: impl Iterator<Item = (Uuid, i64)>) -> bool {
-        self.beats_at(beats, Instant::now())
+    pub(super) fn beats(&mut self, beats: impl Iterator<Item = (Uuid, i64)>, run: u64) -> bool {
+        self.looks_at(run) && self.beats_at(beats, Instant::now())
+    }
+
+    /// Notes that the server was looked at in this run. Returns false if a later one was seen already. A standby that is
+    /// promoted may lack heartbeats: those of a gateway that lives count up from a lower number there.
+    fn looks_at(&mut self, run: u64) -> bool {
+        if run > self.run {
+            (self.run, self.looked) = (run, None);
+            self.seen.clear();
+        }
+        run == self.run
     }
 
     /// Forgets gateways that are gone. A time in which this one could not look does not count: the others could not show a
@@ -158,13 +173,13 @@ mod tests {
         let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
         let mut now = Instant::now();
         for _ in 0..6 {
-            assert!(observer.dead_at(&users(7), me, now).is_empty());
+            assert!(observer.dead_at(&users(7), me, 0, now).is_empty());
             now += heartbeat_interval(LEASE);
         }
-        assert!(observer.dead_at(&users(7), me, now).is_empty());
+        assert!(observer.dead_at(&users(7), me, 0, now).is_empty());
         now += heartbeat_interval(LEASE);
-        assert_eq!(observer.dead_at(&users(7), me, now).len(), 1);
-        assert!(observer.dead_at(&users(8), me, now).is_empty());
+        assert_eq!(observer.dead_at(&users(7), me, 0, now).len(), 1);
+        assert!(observer.dead_at(&users(8), me, 0, now).is_empty());
     }
 
     #[test]
@@ -178,7 +193,7 @@ mod tests {
         assert!(!beats(&mut observer, 7, LEASE * 9), "it is not known yet");
         assert!(
             observer
-                .dead_at(&users(7), me, start + LEASE * 9)
+                .dead_at(&users(7), me, 0, start + LEASE * 9)
                 .is_empty()
         );
         let silent = (1..100).find(|look| beats(&mut observer, 7, LEASE * 9 + looks * *look));
@@ -195,8 +210,8 @@ mod tests {
             owner: None,
             instances: Vec::new(),
         };
-        observer.dead_at(&nobody, me, start);
-        observer.dead_at(&users(7), me, start + LEASE);
+        observer.dead_at(&nobody, me, 0, start);
+        observer.dead_at(&users(7), me, 0, start + LEASE);
         let since_then = observer.next_death().unwrap() - (start + LEASE);
         assert_eq!(since_then, LEASE + heartbeat_interval(LEASE) + MOMENT);
     }
@@ -205,7 +220,7 @@ mod tests {
     fn a_gateway_that_is_gone_has_no_death_to_come() {
         let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
         let start = Instant::now();
-        observer.dead_at(&users(7), me, start);
+        observer.dead_at(&users(7), me, 0, start);
         assert!(observer.next_death().is_some());
         observer.beats_at([(me, 9)].into_iter(), start + LEASE / 2);
         assert_eq!(observer.next_death(), None);
@@ -216,24 +231,43 @@ mod tests {
         let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
         let start = Instant::now();
         assert_eq!(observer.next_death(), None);
-        assert!(observer.dead_at(&users(7), me, start).is_empty());
+        assert!(observer.dead_at(&users(7), me, 0, start).is_empty());
         let mut at = start;
         for _ in 0..10 {
             let expected = start + LEASE + heartbeat_interval(LEASE) + MOMENT;
             assert_eq!(observer.next_death(), Some(expected));
             at += LEASE / 10;
-            assert!(observer.dead_at(&users(7), me, at).is_empty());
+            assert!(observer.dead_at(&users(7), me, 0, at).is_empty());
         }
         let death = observer.next_death().unwrap();
         // Another one, which has just been heard of.
         let mut both = users(7);
         both.instances.extend(users(1).instances);
         both.instances[1].id = Uuid::from_u128(3);
-        assert!(observer.dead_at(&both, me, death - MOMENT).is_empty());
+        assert!(observer.dead_at(&both, me, 0, death - MOMENT).is_empty());
         assert_eq!(observer.next_death(), Some(death));
-        assert_eq!(observer.dead_at(&both, me, death).len(), 1);
+        assert_eq!(observer.dead_at(&both, me, 0, death).len(), 1);
         let next = observer.next_death().unwrap();
         assert!(next > death, "the first is dead already");
+    }
+
+    /// The standby lacks the last heartbeats, so those of a gateway that lives begin lower.
+    #[test]
+    fn silence_at_another_server_is_counted_anew() {
+        let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
+        let mut now = Instant::now();
+        assert!(observer.dead_at(&users(28), me, 0, now).is_empty());
+        for beat in 12..60 {
+            now += heartbeat_interval(LEASE);
+            assert!(observer.dead_at(&users(beat), me, 1, now).is_empty());
+            // An answer of the old server that comes late.
+            assert!(!observer.beats([(Uuid::from_u128(1), 99)].into_iter(), 0));
+        }
+        let silent = (1..100).find(|_| {
+            now += heartbeat_interval(LEASE);
+            !observer.dead_at(&users(59), me, 1, now).is_empty()
+        });
+        assert_eq!(silent, Some(7), "a look after 1.2 leases");
     }
 
     #[test]
@@ -253,14 +287,14 @@ mod tests {
     fn a_time_without_a_look_says_little_about_others() {
         let (mut observer, me) = (Observer::default(), Uuid::from_u128(2));
         let start = Instant::now();
-        assert!(observer.dead_at(&users(7), me, start).is_empty());
+        assert!(observer.dead_at(&users(7), me, 0, start).is_empty());
         // The server was away, for everybody.
         let now = start + LEASE * 10;
-        assert!(observer.dead_at(&users(7), me, now).is_empty());
+        assert!(observer.dead_at(&users(7), me, 0, now).is_empty());
         // Slow looks find a dead gateway all the same.
         let looks = (1..10).find(|look| {
             !observer
-                .dead_at(&users(7), me, now + LEASE * *look)
+                .dead_at(&users(7), me, 0, now + LEASE * *look)
                 .is_empty()
         });
         assert_eq!(looks, Some(3));

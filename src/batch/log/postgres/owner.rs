@@ -199,7 +199,7 @@ pub(super) async fn take_alone(
             }
             Err(trouble) => trouble.words,
             Ok(Ok(users)) => {
-                let dead = observer.dead(&users, me.id);
+                let dead = observer.dead(&users, me.id, link.run());
                 let lives = |one: &&SeenInstance| one.id != me.id && !dead.contains(one);
                 if !users.instances.iter().any(|one| lives(&one))
                     && let Some(fence) = take(link, me, &dead).await.map_err(unusable)?
