@@ -128,8 +128,9 @@ def recreated(chain: Chain) -> Conflict:
 def translated(table: TableId, error: Exception) -> Exception:
     """Return this package's error for one of a namespace client, or the same error if there is none."""
     kind = type(error).__name__
-    if kind in ("ServiceUnavailableError", "ThrottlingError", "InternalError"):
-        silent = "Failed to execute request" in str(error)
+    # Lance's own errors have the text of the client's, but not its class.
+    silent = any(words in str(error) for words in ("Failed to execute request", "Commit result for version"))
+    if silent or kind in ("ServiceUnavailableError", "ThrottlingError", "InternalError"):
         return Unavailable(f"{named(table)}: {'the gateway does not answer' if silent else error}", table=table)
     if kind in ("UnauthenticatedError", "PermissionDeniedError"):
         return Refused(f"{named(table)}: {error}", table=table, status=401 if kind.startswith("Una") else 403)

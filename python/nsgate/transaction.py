@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ._commit import Change, Committed, PendingCommit
-from ._held import Chain, Held, TableId, named, recreated
+from ._held import Chain, Held, TableId, named, recreated, translated
 from ._http import Pace
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown
 
@@ -180,12 +180,15 @@ class Transaction:
             created = self._created[table] = _Created(table, temporary)
         try:
             created.handle = write(self._gateway.namespace_client, temporary)
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 del self._created[table]
             self._drop(temporary)
             self._check_open()
-            raise
+            known = translated(table, error) if isinstance(error, Exception) else error
+            if known is error:
+                raise
+            raise known from error
         if self._is_finished:
             # It was ended by another thread meanwhile, without this table.
             self._drop(temporary)

@@ -202,3 +202,33 @@ def test_a_table_is_created_once_in_a_transaction(gateway, tables, name):
     with pytest.raises(nsgate.NotAtomic, match="already"):
         tx.create("prod", name, data=rows(0, 1))
     tx.rollback()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Namespace error: Internal error: Failed to execute request: reqwest::Error",
+        "Wrapped error: Commit result for version 1 is unknown",
+    ],
+)
+def test_a_gateway_that_is_gone_while_a_table_is_staged_is_unavailable(gateway, name, said):
+    """Lance wraps the error of its client in one of its own; `run` begins again only after the package's."""
+
+    def write(client, temporary):
+        raise OSError(said)
+
+    tx = gateway.transaction()
+    with pytest.raises(nsgate.Unavailable, match="does not answer"):
+        tx._create(("prod", name), write)
+    tx.rollback()
+    assert not exists(gateway, "prod", name)
+
+
+def test_an_error_of_the_data_is_not_the_gateways(gateway, name):
+    def write(client, temporary):
+        raise OSError("the disk is full")
+
+    tx = gateway.transaction()
+    with pytest.raises(OSError, match="the disk is full"):
+        tx._create(("prod", name), write)
+    tx.rollback()

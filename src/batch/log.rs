@@ -60,7 +60,7 @@ pub enum LogError {
     },
     /// Another process has taken the log over.
     #[error(
-        "{} has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends",
+        "{} has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`, or PostgreSQL failed over to a server that lacks its last commits. Nothing that it did not write is acknowledged. Start it again: with `batch.gateways` it goes on as one of the gateways that share the log, and without it waits until the other one ends",
         taker(by)
     )]
     TakenOver {

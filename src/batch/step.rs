@@ -135,7 +135,13 @@ impl State {
             },
             Event::NotRemoved(entry) => self.not_removed(entry, effects),
             Event::Noted(entry) => {
+                // Somebody may have built on it meanwhile.
+                if let EntryState::Marking(check) = self.progress[entry] {
+                    self.may_only_land[entry] = false;
+                    self.check(entry, check, effects);
+                }
                 if let EntryState::Noting(settled) = self.progress[entry] {
+                    self.may_only_land[entry] = settled.may_land();
                     self.progress[entry] = EntryState::Settled(settled);
                     // An entry that an operator keeps becomes visible only after that is durable.
                     if settled == Settled::Kept {

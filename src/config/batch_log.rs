@@ -210,7 +210,7 @@ pub(super) fn log_address() -> Scalar<LogAddress> {
 /// The name of a schema.
 pub(super) fn schema_name() -> Scalar<String> {
     Scalar::new(
-        "a name of small letters, digits and `_`, such as nsgate",
+        "a name of small letters, digits and `_`, such as nsgate; names that begin with `pg_` are PostgreSQL's own",
         string_schema(),
         parse_schema,
         |name| json!(name),

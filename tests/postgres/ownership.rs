@@ -87,6 +87,28 @@ async fn a_gateway_that_is_cut_off_can_write_no_more_after_a_takeover() {
     taken.close().await.unwrap();
 }
 
+/// A table of a backup can be put back by itself. The numbers of owners go on above those that were used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_whose_number_was_used_before_is_given_a_higher_one() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let config = installed(&server, "older").await;
+    let first = open(&config).await;
+    first.intend(BatchId::now_v7(), intent(None)).await.unwrap();
+    first.close().await.unwrap();
+    server.sql("UPDATE older.writer SET fence = 40");
+    let next = open(&config).await;
+    let id = BatchId::now_v7();
+    let written = async {
+        next.intend(id, intent(None)).await.unwrap();
+        next.decide(id, commit()).await.unwrap()
+    };
+    let decided = tokio::time::timeout(LEASE, written).await;
+    assert_eq!(decided.expect("it can write"), Decision::Commit);
+    assert_eq!(server.sql("SELECT fence FROM older.log"), "41");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_write_names_its_fence() {
     let Some(server) = Postgres::start() else {

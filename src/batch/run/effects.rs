@@ -20,6 +20,11 @@ use crate::error::origin::ErrorOrigin;
 use crate::metrics::Phase;
 use crate::util::budget::Rationed;
 
+/// The refusals of a batch that was not prepared in time: its catalogs were slow, or its gateway could not ask them.
+const SLOW: &str =
+    "the catalogs did not create the versions of the batch within `batch.prepare_timeout`";
+const CUT_OFF: &str = "the gateway lost its contact to the batch log for longer than `batch.lease`, and could send nothing more for the batch within `batch.prepare_timeout`";
+
 impl BatchRun {
     /// Carries out an effect at once, or starts it and adds it to `pending`.
     pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
@@ -164,11 +169,16 @@ impl BatchRun {
 
     fn clock(&self) -> BoxFuture<'static, EffectOutcome> {
         let timeout = self.coordinator.settings().prepare_timeout;
+        let sharing = self.coordinator.sharing.as_ref();
+        let fleet = sharing.map(|sharing| Arc::clone(&sharing.fleet));
         Box::pin(async move {
             sleep(timeout).await;
-            Event::PrepareTimedOut(Refusal::unavailable(
-                "the catalogs did not create the versions of the batch within `batch.prepare_timeout`",
-            ))
+            let is_cut_off = fleet.is_some_and(|fleet| !fleet.knows_of_batches());
+            Event::PrepareTimedOut(Refusal::unavailable(if is_cut_off {
+                CUT_OFF
+            } else {
+                SLOW
+            }))
             .into()
         })
     }

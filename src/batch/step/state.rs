@@ -25,6 +25,8 @@ pub struct State {
     /// True for each entry if a create of it had got no clear answer when undo last settled it, as a hazard for
     /// example.
     pub(super) lost: Vec<bool>,
+    /// True for each entry of which the log says that a create may land, and so that no removal was sent.
+    pub(super) may_only_land: Vec<bool>,
 }
 
 /// The possibility that a removal of ours still arrives.
@@ -76,6 +78,8 @@ pub(super) enum EntryState {
     Uncertain { lost: bool },
     /// The undo looks the version up at the catalog.
     Probing(RollbackProbe),
+    /// The undo wants to delete a version of which the log says that no removal was sent. That is being corrected.
+    Marking(RollbackProbe),
     /// The undo is deleting the version.
     Deleting(RollbackProbe),
     /// The version is gone and its table unlocked; a request that was sent may still arrive and is watched for.
@@ -111,6 +115,7 @@ impl State {
             unlocked: vec![false; shape.shares.len()],
             leaving: vec![LateRemoval::No; shape.kinds.len()],
             lost: vec![false; shape.kinds.len()],
+            may_only_land: vec![false; shape.kinds.len()],
             shape,
             phase: Phase::New,
             failure: None,
@@ -143,8 +148,8 @@ impl State {
                 (None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },
                 (None, _) => EntryState::Pending,
             };
-            // A removal that an earlier life sent may still be on its way. This also holds for an entry that landed
-            // late, and for one that became a hazard after that.
+            // A removal that an earlier life sent may still be on its way, unless its log says that it sent none. This also
+            // holds for an entry that became a hazard.
             let sent = match decision {
                 Some(Decision::Abort) => made,
                 Some(Decision::Commit) => !made,
@@ -152,12 +157,10 @@ impl State {
             };
             state.leaving[entry] = match settled[entry] {
                 Some(settled) if settled.is_leaving() => LateRemoval::Yes,
-                Some(Settled::Unseen) if sent => LateRemoval::Yes,
-                None | Some(Settled::Contested | Settled::Hazard(_)) if sent => {
-                    LateRemoval::Perhaps
-                }
+                None | Some(Settled::Hazard(_)) if sent => LateRemoval::Perhaps,
                 _ => LateRemoval::No,
             };
+            state.may_only_land[entry] = settled[entry].is_some_and(Settled::may_land);
             match settled[entry] {
                 Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
                 Some(Settled::Theirs | Settled::Kept) => effects.push(Effect::Show(entry)),
@@ -194,7 +197,7 @@ impl State {
             | EntryState::Strange { .. } => "unclear",
             EntryState::Created { .. } => "created",
             EntryState::Probing(_) | EntryState::ForceDelete | EntryState::Recheck(_) => "undoing",
-            EntryState::Deleting(_) => "deleting",
+            EntryState::Marking(_) | EntryState::Deleting(_) => "deleting",
             EntryState::Watched if self.is_kept(entry) => "created, keeps its name",
             EntryState::Watched if self.is_leaving(entry) => "gone, resting",
             EntryState::Watched => "gone, watched",
@@ -255,7 +258,7 @@ impl State {
     pub fn is_deleting(&self) -> bool {
         let mut progress = self.progress.iter().enumerate();
         progress.any(|(entry, progress)| match progress {
-            EntryState::Deleting(_) => true,
+            EntryState::Marking(_) | EntryState::Deleting(_) => true,
             EntryState::Probing(_) | EntryState::Recheck(_) | EntryState::ForceDelete => {
                 self.is_leaving(entry)
             }

@@ -95,6 +95,11 @@ impl State {
                 self.proceed(effects);
             }
             UndoStep::Delete(likeness) => {
+                // The next life would let another writer make the version, and the delete would hit that.
+                if self.may_only_land[entry] {
+                    self.progress[entry] = EntryState::Marking(check);
+                    return effects.push(Effect::Note(entry, Settled::Leaving));
+                }
                 self.progress[entry] = EntryState::Deleting(check.deleting(likeness));
                 let again = check.deleted;
                 effects.push(Effect::Delete { entry, again });

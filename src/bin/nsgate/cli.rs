@@ -327,7 +327,7 @@ fn log_address(text: &str) -> Result<LogAddress, String> {
 fn log_schema(text: &str) -> Result<String, String> {
     is_schema(text)
         .then(|| text.to_owned())
-        .ok_or_else(|| "write small letters, digits and `_`, such as nsgate".to_owned())
+        .ok_or_else(|| "write small letters, digits and `_`, such as nsgate; names that begin with `pg_` are PostgreSQL's own".to_owned())
 }
 
 /// Reads a time of 100 ms or more.

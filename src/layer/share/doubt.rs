@@ -95,12 +95,18 @@ impl Doubt {
         }
     }
 
-    /// Returns the answer of the gateway with the batch log. Once the request was sent before, a refusal that says nothing
+    /// True if an answer with this status may not be the end of the request.
+    pub(super) fn may_doubt(&self, status: StatusCode) -> bool {
+        self.sent.is_some() && !status.is_success()
+    }
+
+    /// Returns the answer of the gateway with the batch log, which `said` this if it is a refusal. Once the request was sent before, a refusal that says nothing
     /// of the first time does not count; one that a takeover has aborted the batch does. `copy` is the number of the copy of
     /// the log by now: another one may have forgotten the batch.
     pub(super) fn judge(
         &self,
         answer: Result<Response<Body>, Error>,
+        said: &str,
         copy: u64,
     ) -> Result<Response<Body>, Error> {
         let (status, origin) = match &answer {
@@ -118,16 +124,20 @@ impl Doubt {
             return answer;
         };
         let number = status.as_u16();
+        let said = match said {
+            "" => number.to_string(),
+            said => format!("{number} ({said})"),
+        };
         if !is_about_batch {
             return Err(self.refusal(&format!(
-                "the request was sent again to the gateway with the batch log, which answered {number}"
+                "the request was sent again to the gateway with the batch log, which answered {said}"
             )));
         }
         if status.is_success() || sent == copy || !self.is_about_batch() {
             return answer;
         }
         let words = format!(
-            "the batch was sent again to the gateway with the batch log, which answered {number}. The log was restarted, or \
+            "the batch was sent again to the gateway with the batch log, which answered {said}. The log was restarted, or \
              replaced by another copy, in between, and may have forgotten the first time. The batch may have been carried out: \
              look at its tables before you repeat it"
         );
@@ -189,25 +199,31 @@ mod tests {
         let (refused, decided) = ([401, 403, 429, 500, 503], [200, 400, 404, 409]);
         let status = |number| StatusCode::from_u16(number).unwrap();
         for number in refused {
-            assert!(doubt.judge(answered(status(number)), 7).is_ok(), "{number}");
+            assert!(
+                doubt.judge(answered(status(number)), "no", 7).is_ok(),
+                "{number}"
+            );
         }
         doubt.was_sent(7);
         for number in refused {
-            let refusal = doubt.judge(answered(status(number)), 7).unwrap_err();
+            let refusal = doubt.judge(answered(status(number)), "no", 7).unwrap_err();
             let words = format!(
-                "which answered {number}. The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
+                "which answered {number} (no). The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
             );
             assert!(refusal.message().contains(&words), "{refusal}");
             assert!(refusal.facts().unwrap().undecided, "{refusal}");
         }
         for number in decided {
-            assert!(doubt.judge(answered(status(number)), 7).is_ok(), "{number}");
+            assert!(
+                doubt.judge(answered(status(number)), "no", 7).is_ok(),
+                "{number}"
+            );
         }
         let undone = Error::unavailable("the gateway stopped").of(ErrorOrigin::Takeover);
-        let answer = doubt.judge(Err(undone), 7).unwrap_err();
+        let answer = doubt.judge(Err(undone), "", 7).unwrap_err();
         assert_eq!(answer.message(), "the gateway stopped");
         let known = Error::unavailable("it is not over").with_transaction("7");
-        let answer = doubt.judge(Err(known), 7).unwrap_err();
+        let answer = doubt.judge(Err(known), "", 7).unwrap_err();
         assert_eq!(answer.transaction(), Some("7"));
     }
 
@@ -215,10 +231,10 @@ mod tests {
     #[test]
     fn a_conflict_by_another_copy_of_the_log_is_not_the_end_of_a_batch() {
         let mut doubt = batch(Some("k"));
-        assert!(doubt.judge(answered(StatusCode::CONFLICT), 8).is_ok());
+        assert!(doubt.judge(answered(StatusCode::CONFLICT), "", 8).is_ok());
         doubt.was_sent(7);
         doubt.was_sent(8);
-        let judged = |status, copy| doubt.judge(answered(status), copy);
+        let judged = |status, copy| doubt.judge(answered(status), "", copy);
         assert!(judged(StatusCode::CONFLICT, 7).is_ok());
         assert!(judged(StatusCode::OK, 8).is_ok());
         let refusal = judged(StatusCode::CONFLICT, 8).unwrap_err();
@@ -235,7 +251,7 @@ mod tests {
         let request = Request::new(Body::empty());
         let mut doubt = Doubt::of(&request, Some(Operation::DescribeTable));
         doubt.was_sent(7);
-        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE), 7);
+        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE), "", 7);
         assert!(answer.is_ok());
     }
 }

@@ -135,7 +135,9 @@ BEGIN
     INSERT INTO instance (id, name, version, lease_ms, address, token)
         VALUES (me, my_name, my_version, my_lease, my_address, my_token)
         ON CONFLICT (id) DO UPDATE SET beat = instance.beat + 1;
-    UPDATE log SET owner = me, fence = fence + 1 RETURNING fence INTO l.fence;
+    -- Above every number that was used, also if the row of `log` is older than the other tables: it was restored.
+    UPDATE log SET owner = me, fence = greatest(fence, (SELECT max(w.fence) FROM writer w)) + 1
+        RETURNING fence INTO l.fence;
     PERFORM pg_notify('nsgate', l.id::text);
     RETURN l.fence;
 END $$;

@@ -170,9 +170,10 @@ fn rest(coordinator: &Coordinator, record: &Record, commit_flag: &CommitFlag) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        // A delete of a version that landed late may have been in flight when the gateway stopped.
-        let release = if settled.is_uncertain() {
+        let release = if settled.is_leaving() {
             Release::Leaving(WATCH)
+        } else if settled.may_land() {
+            Release::Landing(WATCH)
         } else {
             clean
         };

@@ -133,6 +133,8 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     let (state, effects) = step(state, Event::Landed(0));
     assert_eq!(effects, [find(0)]);
     let found = Event::Found(0, present(Match::Alike, true));
+    let (state, effects) = run(state, [found.clone(), Event::Noted(0)]);
+    assert_eq!(effects, [Note(0, Settled::Leaving), find(0)]);
     let (state, effects) = run(state, [found, Event::Deleted(0), absent]);
     let again = false;
     let note = Note(0, Settled::Unseen);
@@ -144,6 +146,54 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     assert_eq!(effects, [Note(0, Settled::Theirs)]);
     let (_, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Free(0), LogEnd], "free once that is durable");
+}
+
+/// So the log says of what lands late that it is deleted, before it is.
+#[test]
+fn what_lands_late_is_deleted_once_the_log_says_so() {
+    let (again, absent) = (false, Event::Found(0, Finding::Absent));
+    let aborted = [
+        Event::Lost(0),
+        Event::Unsent(1, no("no")),
+        absent.clone(),
+        Event::Decided(Decision::Abort),
+        Event::Noted(1),
+        absent.clone(),
+        Event::Noted(0),
+    ];
+    let (lived, _) = run(preparing(), aborted);
+    assert!(lived.is_watched(0));
+    let shape = Shape::versions(vec![vec![0]]);
+    let settled = [Some(Settled::Unseen)];
+    let (recovered, _) = State::recovered(shape, Some(Decision::Abort), &settled);
+    for state in [lived, recovered] {
+        let landed = [
+            Event::Landed(0),
+            Event::Found(0, present(Match::Alike, true)),
+        ];
+        let (state, effects) = run(state, landed);
+        assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+        assert!(state.is_deleting());
+        let (state, effects) = step(state, Event::Noted(0));
+        assert_eq!(
+            effects,
+            [find(0)],
+            "somebody may have built on it meanwhile"
+        );
+        let alike = present(Match::Alike, true);
+        let (state, effects) = step(state, Event::Found(0, alike));
+        assert_eq!(effects, [Delete { entry: 0, again }]);
+        let (state, effects) = run(state, [Event::Deleted(0), absent.clone()]);
+        assert_eq!(effects.last(), Some(&Note(0, Settled::Unseen)));
+        // It may land once more.
+        let (state, _) = step(state, Event::Noted(0));
+        let landed = [
+            Event::Landed(0),
+            Event::Found(0, present(Match::Alike, true)),
+        ];
+        let (_, effects) = run(state, landed);
+        assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+    }
 }
 
 #[test]
@@ -193,6 +243,10 @@ fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     let found = |entry| Event::Found(entry, present(Match::Alike, true));
     let again = false;
     let (gone, effects) = step(state.clone(), found(1));
+    assert_eq!(effects, [Note(1, Settled::Leaving)]);
+    let (gone, effects) = step(gone, Event::Noted(1));
+    assert_eq!(effects, [find(1)]);
+    let (gone, effects) = step(gone, found(1));
     assert_eq!(effects, [Delete { entry: 1, again }]);
     let absent = Event::Found(1, Finding::Absent);
     let (gone, _) = run(gone, [Event::Deleted(1), absent.clone()]);
