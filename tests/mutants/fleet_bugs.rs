@@ -15,6 +15,20 @@ const SILENCE: &[&str] = &["--lib", "postgres::observer"];
 
 pub const FLEET_BUGS: &[Bug] = &[
     Bug {
+        name: "a gateway is silent until it has caught up with the heartbeats that a server had before",
+        file: "src/batch/log/postgres/observer.rs",
+        right: "if run > self.run {",
+        wrong: "if false && run > self.run {",
+        checkers: &[SILENCE],
+    },
+    Bug {
+        name: "a batch is refused for good by a log that has forgotten it",
+        file: "src/layer/share/doubt.rs",
+        right: "if status.is_success() || sent == copy || !self.is_about_batch() {",
+        wrong: "if true || sent == copy {",
+        checkers: &[&["--lib", "share::doubt"], FLEET],
+    },
+    Bug {
         name: "a table is guarded only at the address that its catalog had first",
         file: "src/batch.rs",
         right: "        if self.fleet().is_some() {\n            let coordinator",
@@ -83,8 +97,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "the answer of another process at the owner's address is the owner's",
         file: "src/layer/share/entrance.rs",
-        right: "            mark(&mut response);\n            return Err(Box::new(response));\n        }\n        let client",
-        wrong: "            return Err(Box::new(response));\n        }\n        let client",
+        right: "return Err(not_owner(StatusCode::FORBIDDEN, NO, words));",
+        wrong: "return Err(Box::new(refused(StatusCode::FORBIDDEN, words)));",
         checkers: &[FLEET],
     },
     Bug {
@@ -209,8 +223,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "the refusal of a batch that was sent again reads as its end",
         file: "src/layer/share/doubt.rs",
-        right: "        if !self.is_sent || is_about_batch || origin == Some(ErrorOrigin::Takeover) {",
-        wrong: "        if !self.is_sent || is_about_batch || status.is_server_error() {",
+        right: "self.sent.filter(|_| origin != Some(ErrorOrigin::Takeover))",
+        wrong: "self.sent.filter(|_| !status.is_server_error())",
         checkers: &[&["--lib", "share::doubt"], SIMULATED],
     },
     Bug {

@@ -100,6 +100,13 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
+        name: "what lands late is deleted before the log says so",
+        file: UNDO,
+        right: "if self.may_only_land[entry] {",
+        wrong: "if false && self.may_only_land[entry] {",
+        checkers: &[WALKS, MODEL],
+    },
+    Bug {
         name: "a removal before the commit",
         file: PREPARE,
         right: "        if !self.is_made(entry) || !matches!(",

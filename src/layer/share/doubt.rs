@@ -114,7 +114,7 @@ impl Doubt {
             Err(error) if error.transaction().is_some() => return answer,
             Err(error) => (error.status(), Some(error.origin())),
         };
-        let is_about_batch = match status {
+        let is_definite = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
                 false
             }
@@ -128,7 +128,7 @@ impl Doubt {
             "" => number.to_string(),
             said => format!("{number} ({said})"),
         };
-        if !is_about_batch {
+        if !is_definite {
             return Err(self.refusal(&format!(
                 "the request was sent again to the gateway with the batch log, which answered {said}"
             )));

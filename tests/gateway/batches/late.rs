@@ -125,6 +125,41 @@ async fn what_somebody_else_has_made_since_is_theirs() {
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
 }
 
+/// No delete of it was sent. One that was would be in the log.
+#[tokio::test]
+async fn it_does_not_keep_others_from_the_version_after_a_restart_either() {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let create = "/v1/table/east%24t1/version/create";
+    world.kill();
+    world.restart().await;
+    watches(&world, 1.0).await;
+    let reply = world.client().post(create, &stage(&world, "east", 2)).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    world.kill();
+    world.restart().await;
+    watches(&world, 0.0).await;
+    assert_eq!(visible(&world, "east").await, [1, 2]);
+    assert_eq!(stored(&world, "east"), [1, 2]);
+}
+
+/// Its delete got no answer, and may still arrive.
+#[tokio::test]
+async fn once_its_delete_may_arrive_nobody_makes_the_version_after_a_restart() {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let gate = world.catalog("east").hold("batch_delete_table_versions");
+    land(&world);
+    gate.reached(1).await;
+    world.kill();
+    gate.open();
+    until("it is deleted", || stored(&world, "east") == [1]).await;
+    world.catalog("east").behave();
+    world.restart().await;
+    watches(&world, 1.0).await;
+    let create = "/v1/table/east%24t1/version/create";
+    let reply = world.client().post(create, &stage(&world, "east", 2)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+}
+
 /// Starts a world in which another writer's create of version 2 was forwarded and failed, and the gateway was killed.
 /// A version 2 that appears now may be the batch's or that writer's.
 async fn contested() -> World {

@@ -170,10 +170,9 @@ fn rest(coordinator: &Coordinator, record: &Record, commit_flag: &CommitFlag) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        let release = if settled.is_leaving() {
+        // Nobody looks for what lands late while the backend is away.
+        let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
-        } else if settled.may_land() {
-            Release::Landing(WATCH)
         } else {
             clean
         };
