@@ -70,7 +70,8 @@ where
     let mut doubt = Doubt::of(asked, operation);
     if is_passed_on {
         let refusal = doubt.refusal(unserved(&sharing.fleet));
-        return Err(refusal.of(ErrorOrigin::BatchLog));
+        // The outage is in the log, and the other gateway asks again and again.
+        return Err(refusal.of(ErrorOrigin::BatchLog).already_logged());
     }
     // Its body is read once it can be served.
     let served = sharing.fleet.owner(subject.as_ref(), PATIENCE).await;
