@@ -167,9 +167,6 @@ async fn batches_that_were_passed_on_to_an_owner_without_the_log_wait_for_the_ne
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409], "one of them is first");
     assert_eq!(visible_at(&world.client_at(0), "west").await, [1, 2, 3]);
-    // They were asked for again and again, and the outage is in the log once.
-    let told = world.log().matches("so no batch can begin").count();
-    assert!(told <= 3, "{told} times: {}", world.log());
 }
 
 /// It waits for another owner first, and none is about to take the log over.
