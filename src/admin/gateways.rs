@@ -99,21 +99,20 @@ pub(super) async fn pass_on(elsewhere: Elsewhere, request: Request<Body>) -> Res
         Ok(Ok(response)) => response,
         Ok(Err(Unanswered::Away(response))) => *response,
         unanswered => {
-            let recovers = matches!(unanswered, Ok(Err(Unanswered::Recovering)));
-            let is_unsent = matches!(
+            let may_be_done = !matches!(
                 unanswered,
-                Ok(Err(Unanswered::Unsent(_) | Unanswered::Insecure(_)))
+                Ok(Err(Unanswered::Unsent(_)
+                    | Unanswered::Insecure(_)
+                    | Unanswered::Recovering))
             );
-            let may_be_done = !recovers && !is_unsent;
             let advice = if is_decision && may_be_done {
                 "the decision may be recorded; look at the batch before you decide again"
             } else {
                 "try again in some seconds, or look at `nsgate gateways`"
             };
-            let what = if recovers {
-                "still recovers its batches"
-            } else {
-                "does not answer"
+            let what = match unanswered {
+                Ok(Err(Unanswered::Recovering)) => "still recovers its batches",
+                _ => "does not answer",
             };
             let words = format!(
                 "gateway `{}`, which has the batch log, {what} at {}; {advice}",

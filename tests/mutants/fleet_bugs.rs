@@ -24,8 +24,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a batch is refused for good by a log that has forgotten it",
         file: "src/layer/share/doubt.rs",
-        right: "if status.is_success() || sent == copy || !self.is_about_batch() {",
-        wrong: "if true || sent == copy {",
+        right: "let may_be_forgotten = sent != copy && self.is_about_batch();",
+        wrong: "let may_be_forgotten = false && sent != copy;",
         checkers: &[&["--lib", "share::doubt"], FLEET],
     },
     Bug {

@@ -20,18 +20,21 @@ struct Known {
 impl LogCopy {
     /// Records the random id of the log.
     pub(in crate::batch) fn is_of(&self, log: Uuid) {
-        self.look(|known| known.log.replace(log).is_some_and(|before| before != log));
+        self.known(|known| {
+            let before = known.log.replace(log);
+            known.number += u64::from(before.is_some_and(|before| before != log));
+        });
     }
 
     /// Records the run of the server, by when it began. Returns its number among those that were seen.
     pub(in crate::batch) fn is_in(&self, run: String) -> u64 {
-        self.look(|known| {
+        self.known(|known| {
             let is_other = known.run.as_ref().is_some_and(|before| *before != run);
             known.run = Some(run);
             known.runs += u64::from(is_other);
-            is_other
-        });
-        self.known(|known| known.runs)
+            known.number += u64::from(is_other);
+            known.runs
+        })
     }
 
     /// The random id of the log, which only the gateways that share it know; `None` before it is known.
@@ -42,10 +45,6 @@ impl LogCopy {
     /// The number of this copy. One with a higher number may have forgotten batches.
     pub fn number(&self) -> u64 {
         self.known(|known| known.number)
-    }
-
-    fn look(&self, is_other: impl FnOnce(&mut Known) -> bool) {
-        self.known(|known| known.number += u64::from(is_other(known)));
     }
 
     fn known<T>(&self, of: impl FnOnce(&mut Known) -> T) -> T {

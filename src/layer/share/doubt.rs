@@ -1,6 +1,9 @@
 //! Decides what a refusal says of a change that may have been carried out.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::error::Error;
@@ -10,6 +13,10 @@ use crate::error::retry_after::RetryAfter;
 use crate::protocol::operation::{Access, Lock, Operation};
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The longest refusal of another gateway that is read, in bytes, and the longest time for that.
+const REFUSAL: usize = 64 << 10;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The words for a gateway that cannot reach the log itself.
 pub(super) const LOST_CONTACT: &str = "this gateway has lost its contact to the batch log";
@@ -95,18 +102,12 @@ impl Doubt {
         }
     }
 
-    /// True if an answer with this status may not be the end of the request.
-    pub(super) fn may_doubt(&self, status: StatusCode) -> bool {
-        self.sent.is_some() && !status.is_success()
-    }
-
-    /// Returns the answer of the gateway with the batch log, which `said` this if it is a refusal. Once the request was sent before, a refusal that says nothing
+    /// Returns the answer of the gateway with the batch log. Once the request was sent before, a refusal that says nothing
     /// of the first time does not count; one that a takeover has aborted the batch does. `copy` is the number of the copy of
     /// the log by now: another one may have forgotten the batch.
-    pub(super) fn judge(
+    pub(super) async fn judge(
         &self,
         answer: Result<Response<Body>, Error>,
-        said: &str,
         copy: u64,
     ) -> Result<Response<Body>, Error> {
         let (status, origin) = match &answer {
@@ -123,18 +124,19 @@ impl Doubt {
         let Some(sent) = self.sent.filter(|_| origin != Some(ErrorOrigin::Takeover)) else {
             return answer;
         };
+        let may_be_forgotten = sent != copy && self.is_about_batch();
+        if status.is_success() || (is_definite && !may_be_forgotten) {
+            return answer;
+        }
         let number = status.as_u16();
-        let said = match said {
-            "" => number.to_string(),
-            said => format!("{number} ({said})"),
+        let said = match words(answer).await {
+            words if words.is_empty() => number.to_string(),
+            words => format!("{number} ({words})"),
         };
         if !is_definite {
             return Err(self.refusal(&format!(
                 "the request was sent again to the gateway with the batch log, which answered {said}"
             )));
-        }
-        if status.is_success() || sent == copy || !self.is_about_batch() {
-            return answer;
         }
         let words = format!(
             "the batch was sent again to the gateway with the batch log, which answered {said}. The log was restarted, or \
@@ -147,6 +149,19 @@ impl Doubt {
             ..ErrorFacts::default()
         }))
     }
+}
+
+/// Returns the words of a refusal; none if it is long or slow.
+async fn words(answer: Result<Response<Body>, Error>) -> String {
+    let body = match answer {
+        Ok(response) => response.into_body().collect_up_to(REFUSAL),
+        Err(error) => return error.message().to_owned(),
+    };
+    let Ok(Ok(body)) = timeout(PATIENCE, body).await else {
+        return String::new();
+    };
+    let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    said["error"].as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -165,7 +180,7 @@ mod tests {
     }
 
     fn answered(status: StatusCode) -> Result<Response<Body>, Error> {
-        let mut response = Response::new(Body::empty());
+        let mut response = Response::new(Body::full(r#"{"error":"no","code":14}"#));
         *response.status_mut() = status;
         Ok(response)
     }
@@ -192,21 +207,21 @@ mod tests {
         assert!(refusal.message().contains(words), "{refusal}");
     }
 
-    #[test]
-    fn a_refusal_of_a_batch_that_was_sent_again_is_not_its_end() {
+    #[tokio::test]
+    async fn a_refusal_of_a_batch_that_was_sent_again_is_not_its_end() {
         let mut doubt = batch(None);
         doubt.has_key(HeaderValue::from_static("nsgate-1"));
         let (refused, decided) = ([401, 403, 429, 500, 503], [200, 400, 404, 409]);
         let status = |number| StatusCode::from_u16(number).unwrap();
         for number in refused {
             assert!(
-                doubt.judge(answered(status(number)), "no", 7).is_ok(),
+                doubt.judge(answered(status(number)), 7).await.is_ok(),
                 "{number}"
             );
         }
         doubt.was_sent(7);
         for number in refused {
-            let refusal = doubt.judge(answered(status(number)), "no", 7).unwrap_err();
+            let refusal = doubt.judge(answered(status(number)), 7).await.unwrap_err();
             let words = format!(
                 "which answered {number} (no). The batch may have been carried out: send it again with `Idempotency-Key: nsgate-1`"
             );
@@ -215,43 +230,44 @@ mod tests {
         }
         for number in decided {
             assert!(
-                doubt.judge(answered(status(number)), "no", 7).is_ok(),
+                doubt.judge(answered(status(number)), 7).await.is_ok(),
                 "{number}"
             );
         }
         let undone = Error::unavailable("the gateway stopped").of(ErrorOrigin::Takeover);
-        let answer = doubt.judge(Err(undone), "", 7).unwrap_err();
+        let answer = doubt.judge(Err(undone), 7).await.unwrap_err();
         assert_eq!(answer.message(), "the gateway stopped");
         let known = Error::unavailable("it is not over").with_transaction("7");
-        let answer = doubt.judge(Err(known), "", 7).unwrap_err();
+        let answer = doubt.judge(Err(known), 7).await.unwrap_err();
         assert_eq!(answer.transaction(), Some("7"));
     }
 
     /// The new owner does not find the batch in its log then, carries it out again, and meets its versions.
-    #[test]
-    fn a_conflict_by_another_copy_of_the_log_is_not_the_end_of_a_batch() {
+    #[tokio::test]
+    async fn a_conflict_by_another_copy_of_the_log_is_not_the_end_of_a_batch() {
         let mut doubt = batch(Some("k"));
-        assert!(doubt.judge(answered(StatusCode::CONFLICT), "", 8).is_ok());
+        assert!(doubt.judge(answered(StatusCode::CONFLICT), 8).await.is_ok());
         doubt.was_sent(7);
         doubt.was_sent(8);
-        let judged = |status, copy| doubt.judge(answered(status), "", copy);
-        assert!(judged(StatusCode::CONFLICT, 7).is_ok());
-        assert!(judged(StatusCode::OK, 8).is_ok());
-        let refusal = judged(StatusCode::CONFLICT, 8).unwrap_err();
-        let words =
-            "which answered 409. The log was restarted, or replaced by another copy, in between";
+        let judged = async |status, copy| doubt.judge(answered(status), copy).await;
+        assert!(judged(StatusCode::CONFLICT, 7).await.is_ok());
+        assert!(judged(StatusCode::OK, 8).await.is_ok());
+        let refusal = judged(StatusCode::CONFLICT, 8).await.unwrap_err();
+        let words = "which answered 409 (no). The log was restarted, or replaced by another copy, in between";
         assert!(refusal.message().contains(words), "{refusal}");
         let facts = refusal.facts().unwrap();
         assert!(facts.undecided && facts.forgotten, "{refusal}");
         assert_eq!(refusal.retry_after(), None);
     }
 
-    #[test]
-    fn a_read_is_never_in_doubt() {
+    #[tokio::test]
+    async fn a_read_is_never_in_doubt() {
         let request = Request::new(Body::empty());
         let mut doubt = Doubt::of(&request, Some(Operation::DescribeTable));
         doubt.was_sent(7);
-        let answer = doubt.judge(answered(StatusCode::SERVICE_UNAVAILABLE), "", 7);
+        let answer = doubt
+            .judge(answered(StatusCode::SERVICE_UNAVAILABLE), 7)
+            .await;
         assert!(answer.is_ok());
     }
 }

@@ -35,8 +35,6 @@ const QUIET: Duration = Duration::from_secs(5);
 const PROBE: Duration = Duration::from_secs(5);
 /// The length up to which a body without a type is kept, to be passed on again. Bodies of reads are short.
 const SHORT: u64 = 64 << 10;
-/// The longest refusal of another gateway that is read, in bytes.
-const REFUSAL: usize = 64 << 10;
 /// The words for a time in which no gateway has the log.
 const NO_OWNER: &str = "no gateway has the batch log at the moment; another one takes it over";
 /// The words for an owner that cannot reach the log.
@@ -101,12 +99,8 @@ where
             let effect = begin(asked, &passage);
             let answer = inner.call(request).await;
             let answer = judged(&passage, &effect, answer);
-            let said = answer
-                .as_ref()
-                .err()
-                .map(|error| error.message().to_owned());
-            let said = said.unwrap_or_default();
-            return doubt.judge(answer, &said, sharing.fleet.copy().number());
+            let copy = sharing.fleet.copy().number();
+            return doubt.judge(answer, copy).await;
         };
         if let Some(exchange) = &exchange {
             exchange.passes_on_to(Some(&owner.name));
@@ -125,12 +119,8 @@ where
         let (may_repeat, refusal, words) = match answered {
             Ok(response) => {
                 sharing.fleet.passed_on(true);
-                let (response, said) = if doubt.may_doubt(response.status()) {
-                    read_refusal(response).await
-                } else {
-                    (response, String::new())
-                };
-                return doubt.judge(Ok(response), &said, sharing.fleet.copy().number());
+                let copy = sharing.fleet.copy().number();
+                return doubt.judge(Ok(response), copy).await;
             }
             Err(Unanswered::Away(response)) => {
                 // A gateway that cannot reach the log either does not learn of the next owner. Batches wait for the log.
@@ -141,7 +131,7 @@ where
                     if doubt.is_about_batch() {
                         return Err(doubt.refusal(NO_LOG));
                     }
-                    return doubt.judge(Ok(*response), "", copy);
+                    return doubt.judge(Ok(*response), copy).await;
                 }
                 let _ = timeout(AWAY_PAUSE, gone(&sharing, &owner)).await;
                 continue;
@@ -231,18 +221,6 @@ async fn keep(
         }
     }
     Ok((Some(body), is_batch || is_read))
-}
-
-/// Reads a refusal of another gateway. Returns it, and its words; none if it is long or slow.
-async fn read_refusal(response: Response<Body>) -> (Response<Body>, String) {
-    let (parts, body) = response.into_parts();
-    let body = timeout(PROBE, body.collect_up_to(REFUSAL)).await;
-    let Ok(Ok(body)) = body else {
-        return (Response::from_parts(parts, Body::empty()), String::new());
-    };
-    let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let said = said["error"].as_str().unwrap_or_default().to_owned();
-    (Response::from_parts(parts, Body::full(body)), said)
 }
 
 /// Copies what of a request is passed on.

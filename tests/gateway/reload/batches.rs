@@ -255,7 +255,7 @@ async fn a_restart_without_the_backend_hides_what_lands_late_until_it_is_back() 
     assert_eq!(visible(&world, "east").await, [1]);
 }
 
-/// Nobody would notice what lands late. When the backend is back, it is watched for, and another writer may make the
+/// Without the backend, what lands late is not noticed. With it, it is watched for, and another writer may make the
 /// version: no delete of it was sent.
 #[tokio::test]
 async fn what_may_still_land_rests_while_the_backend_is_away() {
