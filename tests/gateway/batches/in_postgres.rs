@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{BATCH, assert_both, pair, settled, start, stored, until, visible};
-use crate::catalog::faults::PATIENCE;
+use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::harness::{Setup, World};
 use crate::postgres::Postgres;
 
@@ -197,6 +197,30 @@ async fn a_server_that_is_away() {
     assert!(log.contains("the batch log answers again"), "{log}");
     let shown = world.admin().get("/config").await.ok().json();
     assert_eq!(shown["batch"]["schema"], json!("nsgate"));
+}
+
+/// The look at a create that got no answer would be a request of the batch.
+#[tokio::test]
+async fn a_batch_whose_gateway_may_not_send_does_not_blame_its_catalogs() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world_with(&server, "prepare_timeout: 6s").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let fails = Fault::Instead(500, BROKEN);
+    world.catalog("east").fail("create_table_version", fails);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    server.crash();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    gate.open();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    server.up();
+    let answer = batch.await.unwrap();
+    assert_eq!(answer.outcome(), (503, Some(17)), "{answer:?}");
+    let said = answer.json()["error"].to_string();
+    assert!(said.contains("lost its contact to the batch log"), "{said}");
+    until("it is undone", || stored(&world, "west") == [1]).await;
 }
 
 #[tokio::test]
