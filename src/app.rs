@@ -6,6 +6,7 @@ mod active;
 mod build;
 mod config_metrics;
 mod online;
+mod open_files;
 mod ownership;
 mod peers;
 mod process;
@@ -127,8 +128,12 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // First, because it needs a process without threads.
     let sockets = HeldSockets::take()?;
+    let has_room = open_files::make_room();
     let log = telemetry::start(&loaded.config.telemetry);
     start_line::log(path, &loaded.config);
+    if let Err(error) = has_room {
+        tracing::debug!(%error, "no room for open files was made: requests may wait some milliseconds while many clients connect");
+    }
     for warning in &loaded.warnings {
         tracing::warn!(warning = %warning, "configuration warning");
     }

@@ -153,6 +153,17 @@ impl World {
         proc_status::read(self.gateway.child.id(), "VmRSS") as usize
     }
 
+    /// The number of open files that the kernel's table has room for, and the limit of open files.
+    pub fn open_files(&self) -> [u64; 2] {
+        let id = self.gateway.child.id();
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+        let limit = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"));
+        let limit = limit.unwrap().split_whitespace().next().unwrap();
+        [proc_status::read(id, "FDSize"), limit.parse().unwrap()]
+    }
+
     /// Kills the gateway, as `kill -9` does.
     pub fn kill(&mut self) {
         self.gateway.child.kill().unwrap();

@@ -158,3 +158,10 @@ async fn connections_have_a_bound() {
     };
     tokio::time::timeout(PATIENCE, freed).await.unwrap();
 }
+
+#[tokio::test]
+async fn the_table_of_open_files_never_grows_while_clients_connect() {
+    let world = Setup::two().start().await;
+    let [room, limit] = world.open_files();
+    assert!(room >= limit.min(1 << 16), "{room} of {limit}");
+}
