@@ -184,10 +184,15 @@ impl State {
             let why = "the catalog does not say whether it created the version";
             return Refusal::unavailable(why).at(entry);
         }
-        Self::left_behind().at(entry)
+        let why = "the gateway stopped before the batch was decided, so all of it is undone. What was staged for it may be \
+                   used up: begin again, with new versions and a new `Idempotency-Key`";
+        Refusal {
+            origin: ErrorOrigin::Takeover,
+            ..Refusal::conflict(why)
+        }
     }
 
-    /// Returns the refusal of what an earlier life has left undone.
+    /// Returns the refusal of a batch of which an earlier life has sent nothing.
     pub(super) fn left_behind() -> Refusal {
         Refusal {
             origin: ErrorOrigin::Takeover,

@@ -106,6 +106,36 @@ async fn between_two_creates() {
     }
 }
 
+/// The batch used up what was staged for it, so that it could never be carried out again: a repeat would blame its client.
+#[tokio::test]
+async fn a_batch_that_was_undone_is_told_so_for_as_long_as_its_key_is_known() {
+    let mut world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let body = pair(&world, 2);
+    let client = world.client().header("idempotency-key", "k1");
+    let batch = start(client, body.clone());
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    dies(&mut world, &[]).await;
+    drop(batch);
+    for start in ["first", "second"] {
+        let client = world.client().header("idempotency-key", "k1");
+        let again = client.post(BATCH, &body).await;
+        assert_eq!(again.outcome(), (409, Some(14)), "{start}: {again:?}");
+        let words = again.json()["error"].to_string();
+        assert!(
+            words.contains("with new versions and a new `Idempotency-Key`"),
+            "{words}"
+        );
+        settled(&world).await;
+        assert_both(&world, &[1], start).await;
+        world.restart().await;
+    }
+    let anew = world.client().header("idempotency-key", "k2");
+    anew.post(BATCH, &pair(&world, 2)).await.ok();
+    assert_both(&world, &[1, 2], "begun again").await;
+}
+
 #[tokio::test]
 async fn after_both_creates_and_before_their_answers() {
     let mut world = world("").await;
