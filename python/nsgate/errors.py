@@ -51,7 +51,7 @@ class Refused(Error):
 
 
 class Conflict(Refused):
-    """A table that was changed by somebody else: nothing was committed.
+    """A table that was changed by somebody else, or a gateway that stopped before the decision: nothing was committed.
 
     ``expected`` is the version that the transaction wanted to make, ``found``
     the table's latest version, where the gateway knows it.

@@ -166,6 +166,9 @@ fn failure(exchange: &RequestRecord, status: u16, how: End) -> FailedRequest {
     let cause = match exchange.cause() {
         Some(cause) => cause.to_owned(),
         None if how == End::Broken => "the catalog broke the response off".to_owned(),
+        None if exchange.passed_on_to().is_some() => {
+            format!("the gateway with the batch log answered {status}: look at its log")
+        }
         None => format!("the catalog answered {status}"),
     };
     FailedRequest {

@@ -36,6 +36,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[FLEET],
     },
     Bug {
+        name: "a batch that was undone at a restart is carried out again",
+        file: "src/batch/step/prepare.rs",
+        right: "..Refusal::conflict(why)",
+        wrong: "..Refusal::unavailable(why)",
+        checkers: &[&["--test", "gateway", "batches::recovery"]],
+    },
+    Bug {
         name: "removals that were refused are carried out by the next owner",
         file: "src/batch/step/state.rs",
         right: "state.failure = Some(State::left_behind());",
