@@ -12,6 +12,9 @@ pub fn browser() -> PathBuf {
     let usual = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let found = named.into_iter().chain(usual.map(PathBuf::from));
     let mut found = found.filter(|name| Command::new(name).arg("--version").output().is_ok());
+    // Tests of one process wait for each other: they would unpack into the same folder.
+    static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
+    let unpacked = || UNPACKED.get_or_init(unpacked).clone();
     found.next().unwrap_or_else(unpacked)
 }
 
