@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ._held import named
 from ._http import NoAnswer, NotSent, Pace
+from ._identity import Identity, those_there
 from .errors import Conflict, Finished, Refused, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -54,18 +55,22 @@ class Committed:
 class PendingCommit:
     """One request to commit, repeated with the same key until its outcome is known."""
 
-    def __init__(self, gateway: Gateway, path: str, body: bytes, changes: Tuple[Change, ...]) -> None:
+    def __init__(
+        self, gateway: Gateway, path: str, body: bytes, changes: Tuple[Change, ...], makes: List[Identity]
+    ) -> None:
         self.gateway = gateway
         self.path = path
         self.body = body
         self.changes = changes
+        # What it makes: the catalogs tell whether it was carried out where the gateways have forgotten it.
+        self.makes = makes
         self.key = str(uuid.uuid4())
         self.transaction_id: Optional[str] = None
         # Whether the request may have been carried out: it was sent, and the answer did not tell.
         self.is_uncertain = False
         # Whether the gateway may have got anything of it.
         self.was_sent = False
-        # Why nobody can tell any more how it ended: the gateways' log has forgotten it.
+        # Why only the catalogs can tell how it ended: the gateways' log has forgotten it.
         self.forgotten: Optional[str] = None
         # The outcome, once it is known.
         self.result: Optional[Committed] = None
@@ -104,36 +109,58 @@ class PendingCommit:
                 raise
             else:
                 self.was_sent = True
-                if status == 200 and answer.get("transaction_id"):
-                    return Committed(answer["transaction_id"], self.changes)
                 at_least = seconds(headers.get("Retry-After"))
-                known = answer.get("transaction_id")
-                if known:
-                    self.transaction_id = known
-                    problem = f"transaction {known} is not decided yet"
-                elif answer.get("forgotten"):
-                    # Sent again, it would meet its own versions, and be refused.
-                    self.forgotten = str(answer.get("error"))
-                    raise Unknown(self.forgotten, self)
-                elif answer.get("undecided"):
-                    # The gateway has passed the request on, and lost the answer.
-                    problem = str(answer.get("error"))
-                elif status < 300:
-                    problem = f"status {status}, and not in the contract's form: is this the gateway?"
-                elif not was_uncertain or is_final(status, answer):
-                    self.is_uncertain = False
-                    raise refusal(status, answer, headers.get("Retry-After"))
-                else:
-                    # An expired token, a limit, a lock, a mount that is away: they say nothing of the request before,
-                    # which may be on its way still.
-                    problem = f"the answer was lost, and the gateway refuses to repeat it ({answer.get('error')})"
-                    if status in REFUSING:
-                        raise self.unknown(problem)
+                told = self._told(status, answer, headers.get("Retry-After"), was_uncertain)
+                if isinstance(told, Committed):
+                    return told
+                problem = told
             waiting(problem)
             if not pace.pause(at_least):
                 if self.is_uncertain:
                     raise self.unknown(problem)
                 raise Unavailable(f"{problem}; the commit was not sent, and nothing was committed")
+
+    def _told(
+        self, status: int, answer: Dict[str, Any], retry_after: Optional[str], was_uncertain: bool
+    ) -> Union[Committed, str]:
+        """Return the result that an answer tells, or why it tells none. Raises an ``Error`` for every other outcome."""
+        known = answer.get("transaction_id")
+        if status == 200 and known:
+            return Committed(known, self.changes)
+        if known:
+            self.transaction_id = known
+            return f"transaction {known} is not decided yet"
+        if answer.get("forgotten"):
+            # Sent again, it would meet its own versions, and be refused.
+            self.forgotten = str(answer.get("error"))
+            return self._looked_up()
+        if answer.get("undecided"):
+            # The gateway has passed the request on, and lost the answer.
+            return str(answer.get("error"))
+        if status < 300:
+            return f"status {status}, and not in the contract's form: is this the gateway?"
+        if not was_uncertain:
+            self.is_uncertain = False
+            raise refusal(status, answer, retry_after)
+        # An expired token, a limit, a lock, a mount that is away: they say nothing of the request before, which may be
+        # on its way still.
+        problem = f"the answer was lost, and the gateway refuses to repeat it ({answer.get('error')})"
+        there: Sequence[Identity] = ()
+        # A refusal of one entry is made after a look into the log. So the log does not know the request before. It may
+        # have forgotten it, and what is in the way may be its own.
+        if status == 409 or isinstance(answer.get("entry"), int):
+            try:
+                there = those_there(self.gateway, self.makes)
+            except Exception as error:
+                return f"{problem}; whether its versions are there cannot be asked for ({error})"
+        if there:
+            return self._found(there)
+        if status in REFUSING:
+            raise self.unknown(problem)
+        if not is_final(status, answer):
+            return problem
+        self.is_uncertain = False
+        raise refusal(status, answer, retry_after)
 
     def learn(self, timeout: float) -> Committed:
         """Ask for the outcome until it is known. The request is never carried out by that.
@@ -147,7 +174,7 @@ class PendingCommit:
         if not self.is_uncertain:
             raise self.refused or Finished("the commit was not sent, so nothing was committed")
         if self.forgotten is not None:
-            raise Unknown(self.forgotten, self)
+            return self._looked_up()
         pace = Pace(timeout)
         problem: Optional[str] = ""
         while True:
@@ -171,6 +198,27 @@ class PendingCommit:
                 return self.settle(pace.left())
             if not pace.pause(at_least):
                 raise self.unknown(problem)
+
+    def _looked_up(self) -> Committed:
+        """Ask the catalogs how a forgotten request ended. Raises ``Unknown`` if they do not tell."""
+        try:
+            there = those_there(self.gateway, self.makes)
+        except Exception as error:
+            raise Unknown(f"{self.forgotten}. They cannot be asked for now ({error})", self) from error
+        return self._found(there)
+
+    def _found(self, there: Sequence[Identity]) -> Committed:
+        """Return the result if what is there is everything that the request makes. Raises ``Unknown`` otherwise."""
+        missing = [one for one in self.makes if one not in there]
+        if not missing:
+            self.result = Committed(self.transaction_id, self.changes)
+            return self.result
+        if there:
+            self.forgotten = (
+                f"the gateways have forgotten this transaction. There: {listed(there)}. Not there, or not to be told "
+                f"from another writer's: {listed(missing)}. Look at these tables before you repeat the change"
+            )
+        raise Unknown(str(self.forgotten), self)
 
     def _asked(self, pace: Pace) -> Optional[str]:
         """Look once; return why the outcome is not known, or None where repeating the request tells it."""
@@ -227,6 +275,11 @@ def is_final(status: int, answer: Dict[str, Any]) -> bool:
     later is refused, too. Every other reason may be gone by then.
     """
     return status == 409 and isinstance(answer.get("code"), int)
+
+
+def listed(identities: Iterable[Identity]) -> str:
+    """Return a list of versions and tables, as errors write it."""
+    return ", ".join(map(str, identities))
 
 
 def seconds(retry_after: Optional[str]) -> float:

@@ -101,9 +101,9 @@ class Unavailable(Refused):
 class Unknown(Error):
     """A commit without an answer: it may or may not have happened.
 
-    All of it happened, or nothing, unless the error says that the log of the
-    gateways may have forgotten it. ``transaction_id`` is None if no answer
-    came. A commit that was never sent is ``Unavailable`` instead.
+    All of it happened, or nothing, unless the error says that the gateways
+    have forgotten it. ``transaction_id`` is None if no answer came. A commit
+    that was never sent is ``Unavailable`` instead.
     """
 
     def __init__(self, message: str, pending: PendingCommit) -> None:
@@ -125,8 +125,9 @@ class Unknown(Error):
         ``Unavailable`` or ``Refused`` if it was not, and ``Unknown`` again if
         that is still not known. A request that was lost on its way stays
         unknown until somebody else changes one of its tables: nobody can tell
-        before whether it still arrives. One that the log of the gateways has
-        forgotten stays unknown for ever, as the error says: look at its tables.
+        before whether it still arrives. One that the gateways have forgotten
+        was committed if all of its versions are there, which this asks the
+        catalogs; otherwise it stays unknown: look at its tables.
         """
         return self._pending.learn(timeout)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 from ._commit import Change, Committed, PendingCommit
 from ._held import Chain, Held, TableId, named, recreated, translated
 from ._http import Pace
+from ._identity import Identity, identities
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -410,7 +411,9 @@ class Transaction:
         else:
             path, request = BATCH_CREATE, {"entries": entries}
         self._say("committing", detail=f"{len(changes)} tables")
-        self._pending = pending = PendingCommit(self._gateway, path, json.dumps(request).encode(), changes)
+        makes = [identity for chain in chains for identity in identities(chain)]
+        makes += [Identity(it.table, None, 0, location=it.handle.uri) for it in self._created.values()]
+        self._pending = pending = PendingCommit(self._gateway, path, json.dumps(request).encode(), changes, makes)
         try:
             return pending.settle(pace.left(), lambda problem: self._say("waiting", detail=problem))
         except Refused as refused:

@@ -6,11 +6,13 @@ Needs the program: NSGATE_BIN, or an installed package.
 import http.server
 import itertools
 import json
+import re
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from pathlib import Path
 
 import lance
@@ -68,7 +70,9 @@ class Relay(http.server.ThreadingHTTPServer):
     """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
 
     A number is a status that the gateway answers with, of its own accord; `locked` is a 503 that names a lock.
-    `is_down` cuts every other request, and those with `hangs` in their path get no answer at all.
+    `forgotten` is a repeat whose first time the gateway's log does not know any more: it comes with another key.
+    `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. With `other_tags`, a
+    catalog gives what it publishes another tag than it had when it was staged.
     """
 
     daemon_threads = True
@@ -79,6 +83,7 @@ class Relay(http.server.ThreadingHTTPServer):
         self.batches = []
         self.is_down = False
         self.hangs = None
+        self.other_tags = False
         super().__init__(("127.0.0.1", port), RelayHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -113,12 +118,16 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             self.answer(502, b"<html>bad gateway</html>", "text/html")
             return
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        if fault == "forgotten":
+            headers["Idempotency-key"] = str(uuid.uuid4())
         request = urllib.request.Request(self.server.uri + self.path, body, headers, method=self.command)
         try:
             with urllib.request.urlopen(request) as response:
                 status, text = response.status, response.read()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()
+        if self.server.other_tags:
+            text = re.sub(rb'("e_tag": ?)"(\\.|[^"\\])*"', rb'\1"another"', text)
         if fault == "after":
             self.close_connection = True
         elif fault == "page after":

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from unittest import mock
 
 import pytest
 from conftest import Relay, rows
@@ -199,6 +200,84 @@ def test_a_commit_that_the_log_may_have_forgotten_is_not_sent_again(gateway, tab
             ask(timeout=10)
     assert len(asked) == sent
     assert sum("batch" in path for path in asked) == 1
+
+
+FORGOTTEN = {
+    "pylance": lambda tx, table: tx.table(*table).insert(rows(300, 1)),
+    "lancedb": lambda tx, table: tx.lancedb.open_table(table[-1], namespace_path=list(table[:-1])).add(rows(300, 1)),
+    "twice": lambda tx, table: [tx.table(*table).insert(rows(first, 1)) for first in (300, 301)],
+    "new": lambda tx, table: tx.create(*table[:-1], table[-1] + "new", data=rows(0, 1)),
+    "new by lancedb": lambda tx, table: tx.lancedb.create_table(
+        table[-1] + "new", data=rows(0, 1), namespace_path=list(table[:-1])
+    ),
+}
+
+
+# Some storages give the published manifest another tag. Only the tag tells lancedb's versions.
+@pytest.mark.parametrize(
+    "change, other_tags", [*((name, False) for name in FORGOTTEN), ("pylance", True), ("twice", True), ("new", True)]
+)
+def test_a_commit_that_the_log_has_forgotten_is_found_in_the_catalogs(
+    world, relay, gateway, tables, change, other_tags
+):
+    """A repeat meets its own versions then, and is refused: `run` must not make the change twice."""
+    relay.other_tags = other_tags
+    relay.lose = ["after", "forgotten"]
+    through = nsgate.connect(relay.address, token=world.token)
+    ran = []
+
+    def both(tx):
+        ran.append(tx)
+        FORGOTTEN[change](tx, tables[0])
+        tx.table(*tables[1]).insert(rows(300, 1))
+
+    through.run(both)
+    assert relay.lose == [] and len(ran) == 1
+    assert len(relay.batches) == 2, "it was repeated, and no rebased one was sent"
+    assert ran[0].wait() == ran[0].result
+    assert gateway.versions(*tables) == [{"twice": 3}.get(change, 1 if "new" in change else 2), 2]
+    assert gateway.table(*tables[1]).count_rows() == 301
+
+
+def test_a_conflict_with_another_writer_is_one_also_after_a_lost_request(world, relay, gateway, tables):
+    relay.lose = ["before", "forgotten"]
+    tx = nsgate.connect(relay.address, token=world.token).transaction(rebase=False)
+    for table in tables:
+        tx.table(*table).insert(rows(300, 1))
+    gateway.table(*tables[0]).insert(rows(400, 1))
+    with pytest.raises(nsgate.Conflict):
+        tx.commit()
+    assert relay.lose == []
+    assert gateway.versions(*tables) == [2, 1]
+
+
+def test_a_commit_of_which_only_a_part_is_there_is_neither_done_nor_refused(world, relay, gateway, tables):
+    relay.lose = ["after", "forgotten"]
+    tx = nsgate.connect(relay.address, token=world.token).transaction()
+    for table in tables:
+        tx.table(*table).insert(rows(300, 1))
+    there = nsgate._commit.those_there
+    with mock.patch("nsgate._commit.those_there", lambda *asked: there(*asked)[1:]):
+        with pytest.raises(nsgate.Unknown, match="have forgotten this transaction") as raised:
+            tx.commit()
+    for table in tables:
+        assert f"{'.'.join(table)} version 2" in str(raised.value)
+    assert raised.value.wait() == tx.wait() == nsgate.Committed(None, tuple(tx.result.changes))
+    assert len(relay.batches) == 2, "asking sends nothing"
+
+
+def test_where_the_catalogs_cannot_be_asked_a_conflict_is_no_end(world, relay, gateway, tables):
+    relay.lose = ["after"] + ["forgotten"] * 100
+    through = nsgate.connect(relay.address, token=world.token)
+    tx = through.transaction(timeout=1)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.is_down = True
+    with pytest.raises(nsgate.Unknown, match="whether its versions are there cannot be asked for") as raised:
+        tx.commit()
+    relay.is_down = False
+    relay.lose = ["forgotten"]
+    assert raised.value.wait().changes[0].version == 2
+    assert gateway.versions(tables[0]) == [2]
 
 
 def test_a_commit_that_was_refused_is_not_sent_by_asking_for_it(world, relay, gateway, tables):
