@@ -79,3 +79,26 @@ async fn an_owner_that_does_not_answer_is_a_finding_with_its_name() {
     let what = told["findings"][0]["what"].as_str().unwrap();
     assert_eq!(what, format!("the batches are not known: {why}"));
 }
+
+/// The catalog is not to blame for what the owner has answered.
+#[tokio::test]
+async fn a_request_that_the_owner_refused_points_to_the_log_of_the_owner() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    world.catalog("east").stop().await;
+    let refused = world.client_at(0).post(BATCH, &pair(&world, 2)).await;
+    let begun = Instant::now();
+    let mut told = status(&world).await;
+    while told["failed"] == json!([]) {
+        assert!(begun.elapsed() < PATIENCE, "{told:#}");
+        told = status(&world).await;
+    }
+    let cause = told["failed"][0]["cause"].as_str().unwrap();
+    let words = format!("the gateway with the batch log answered {}", refused.status);
+    assert!(
+        refused.status >= 500 && cause.starts_with(&words),
+        "{cause}"
+    );
+}
