@@ -2,9 +2,15 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import pydoc
 import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import lance_namespace as ln
@@ -90,3 +96,22 @@ def test_everything_public_is_documented():
         for attribute, value in vars(thing).items() if isinstance(thing, type) else ():
             if not attribute.startswith("_") and (callable(value) or isinstance(value, property)):
                 assert value.__doc__, f"{name}.{attribute}"
+
+
+def test_ctrl_c_ends_the_demo_in_order(tmp_path):
+    """A terminal sends the signal to every process of the demo."""
+    command = [sys.executable, "-W", "ignore", "-m", "nsgate.demo", "--dir", str(tmp_path)]
+    command += ["--port", "0", "--admin-port", "0", "--serve"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as demo:
+        said = []
+        for line in demo.stdout:
+            said.append(line)
+            if line.startswith("Serving until Ctrl-C"):
+                os.killpg(demo.pid, signal.SIGINT)
+    text = "".join(said)
+    assert demo.returncode == 0, text
+    assert "The tour is complete" in text and "Traceback" not in text, text
+    gateway = re.search(r"^nsgate +(http://\S+),", text, re.MULTILINE)[1]
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(gateway, timeout=5)

@@ -126,7 +126,8 @@ class World:
             command = [self.nsgate, "serve", "--config", str(self.configuration)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         guard = [sys.executable, "-c", GUARD, str(self._process.pid)]
-        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE)
+        # In a session of its own: Ctrl-C is for this process, which stops the gateway in order.
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
         deadline = time.monotonic() + PATIENCE
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
