@@ -144,17 +144,23 @@ class PendingCommit:
             raise refusal(status, answer, retry_after)
         # An expired token, a limit, a lock, a mount that is away: they say nothing of the request before, which may be
         # on its way still.
-        problem = f"the answer was lost, and the gateway refuses to repeat it ({answer.get('error')})"
+        said = answer.get("error")
+        problem = f"the answer was lost, and the gateway refuses to repeat it ({said})"
         there: Sequence[Identity] = ()
-        # A refusal of one entry is made after a look into the log. So the log does not know the request before. It may
-        # have forgotten it, and what is in the way may be its own.
-        if status == 409 or isinstance(answer.get("entry"), int):
+        # A refusal of one entry is made after a look into the log. So the log may have forgotten the request before, and
+        # what is in the way may be its own. A refusal of all of it is what the log says.
+        if isinstance(answer.get("entry"), int):
             try:
                 there = those_there(self.gateway, self.makes)
             except Exception as error:
                 return f"{problem}; whether its versions are there cannot be asked for ({error})"
         if there:
             return self._found(there)
+        if answer.get("decided") and status != 409:
+            # The time before may have been undone, and have used up what is staged.
+            self.is_uncertain = False
+            undone = f"the commit was undone, and its repetition was refused ({said})"
+            raise refusal(503, {**answer, "error": undone}, None)
         if status in REFUSING:
             raise self.unknown(problem)
         if not is_final(status, answer):

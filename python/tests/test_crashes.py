@@ -280,6 +280,45 @@ def test_where_the_catalogs_cannot_be_asked_a_conflict_is_no_end(world, relay, g
     assert gateway.versions(tables[0]) == [2]
 
 
+def test_a_commit_that_a_restart_has_undone_needs_no_look_at_the_catalogs(world, relay, gateway, tables):
+    """A catalog that is away must not keep it from beginning again."""
+    through = nsgate.connect(relay.address, token=world.token)
+    tx = through.transaction(rebase=False)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.lose = ["before", "undone"]
+    relay.is_down = True
+    with pytest.raises(nsgate.Conflict, match="stopped before"):
+        tx.commit()
+    assert gateway.versions(tables[0]) == [1]
+
+
+def test_a_repetition_of_a_commit_that_was_undone_begins_again(gateway, tables):
+    """The answer of the first time was lost, and a catalog has used up what was staged: it is staged again."""
+    post, keys = gateway._http.post, []
+
+    def posted(path, body, **options):
+        if "batch" not in path:
+            return post(path, body, **options)
+        keys.append(options["headers"]["Idempotency-Key"])
+        if len(keys) == 1:
+            raise NoAnswer("reset")
+        if len(keys) == 2:
+            return 400, {"error": "Staging manifest not found", "code": 13, "entry": 0, "decided": True}, {}
+        return post(path, body, **options)
+
+    gateway._http.post = posted
+    gateway.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert keys[0] == keys[1] != keys[2]
+    assert gateway.versions(*tables) == [2, 2]
+    tx = gateway.transaction(rebase=False)
+    tx.table(*tables[0]).insert(rows(301, 1))
+    keys.clear()
+    with pytest.raises(nsgate.Unavailable, match="was undone, and its repetition was refused"):
+        tx.commit()
+    assert len(keys) == 2
+    assert gateway.versions(*tables) == [2, 2]
+
+
 def test_a_commit_that_was_refused_is_not_sent_by_asking_for_it(world, relay, gateway, tables):
     relay.lose = [400]
     tx = nsgate.connect(relay.address, token=world.token).transaction()

@@ -76,7 +76,7 @@ impl State {
                 self.advance(effects);
             }
             Event::PrepareTimedOut(refusal) if self.phase == Phase::Preparing => {
-                self.failure.get_or_insert(refusal);
+                self.failure.get_or_insert(self.instead_of(refusal));
                 self.decide(Decision::Abort, effects);
             }
             Event::Created(entry) => self.create_answered(entry, Created::Yes, effects),

@@ -24,6 +24,9 @@ pub struct ErrorFacts {
     /// The transaction id of the batch that locks the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_by: Option<String>,
+    /// True if this is how the batch ended: every repeat with its key gets this answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub decided: bool,
     /// True if the request was sent to another gateway, which may have carried it out: the error is not its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
@@ -42,6 +45,7 @@ impl ErrorFacts {
             expected: self.expected.or(other.expected),
             found: self.found.or(other.found),
             locked_by: self.locked_by.or(other.locked_by),
+            decided: self.decided || other.decided,
             undecided: self.undecided || other.undecided,
             forgotten: self.forgotten || other.forgotten,
         }

@@ -81,7 +81,8 @@ impl Form {
         operations: &[CommitOperation],
         outcome: &Outcome,
     ) -> Result<Response<Body>, Error> {
-        match &*outcome.wait().await {
+        let answer = outcome.wait().await;
+        match &*answer {
             BatchAnswer::Committed(made) => {
                 self.committed(operations, Some(outcome.id.to_string()), made)
             }
@@ -91,10 +92,11 @@ impl Form {
                     Some(entry) => self.within(operation_of(operations, entry), error),
                     None => error,
                 };
-                Err(match self.facts(operations, refusal) {
-                    Some(facts) => error.with_facts(facts),
-                    None => error,
-                })
+                let facts = self.facts(operations, refusal).unwrap_or_default();
+                Err(error.with_facts(ErrorFacts {
+                    decided: answer.holds_key(),
+                    ..facts
+                }))
             }
             BatchAnswer::Unknown => {
                 let what = match self {
@@ -139,8 +141,7 @@ impl Form {
             expected: version.filter(|_| refusal.status == StatusCode::CONFLICT),
             found: refusal.found,
             locked_by: locked.and_then(|locked| Some(locked.by?.to_string())),
-            undecided: false,
-            forgotten: false,
+            ..ErrorFacts::default()
         })
     }
 

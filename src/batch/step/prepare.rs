@@ -180,9 +180,15 @@ impl State {
     }
 
     fn unproven(&self, entry: usize) -> Refusal {
+        let why = "the catalog does not say whether it created the version";
+        self.instead_of(Refusal::unavailable(why).at(entry))
+    }
+
+    /// Returns the refusal of a batch that began in this life of the gateway; for one of an earlier life, that it is undone
+    /// and cannot be carried out again.
+    pub(super) fn instead_of(&self, refusal: Refusal) -> Refusal {
         if self.may_create {
-            let why = "the catalog does not say whether it created the version";
-            return Refusal::unavailable(why).at(entry);
+            return refusal;
         }
         let why = "the gateway stopped before the batch was decided, so all of it is undone. What was staged for it may be \
                    used up: begin again, with new versions and a new `Idempotency-Key`";

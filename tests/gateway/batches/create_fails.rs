@@ -56,6 +56,7 @@ async fn a_definite_refusal_leaves_no_trace() {
         let reply = world.client().post(BATCH, &pair(&world, 2)).await;
         assert_eq!(reply.outcome(), outcome, "{name}: {reply:?}");
         assert!(reply.words().contains("entries[1]"), "{name}");
+        assert_eq!(reply.json()["decided"], true, "{name}: {reply:?}");
         assert_both(&world, &[1], name).await;
         world.restart().await;
         assert_both(&world, &[1], &format!("{name}, after a restart")).await;
@@ -166,6 +167,7 @@ async fn a_catalog_that_hangs_fails_the_batch_in_time() {
     east.fail_always("create_table_version", hangs);
     let reply = world.client().post(BATCH, &pair(&world, 2)).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert_eq!(reply.json().get("decided"), None, "{reply:?}");
     until("west is undone", || stored(&world, "west") == [1]).await;
     assert_eq!(visible(&world, "west").await, [1]);
     assert_eq!(visible(&world, "east").await, [1]);

@@ -136,6 +136,31 @@ async fn a_batch_that_was_undone_is_told_so_for_as_long_as_its_key_is_known() {
     assert_both(&world, &[1, 2], "begun again").await;
 }
 
+/// It is no less undone because a catalog was away when the gateway came back: what it staged is used up.
+#[tokio::test]
+async fn nor_is_one_tried_anew_whose_catalog_is_away_after_the_start() {
+    let mut world = world("prepare_timeout: 1s").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let body = pair(&world, 2);
+    let keyed = |world: &World| world.client().header("idempotency-key", "k1");
+    let batch = start(keyed(&world), body.clone());
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    world.kill();
+    drop(batch);
+    world.catalog("east").stop().await;
+    world.restart().await;
+    for asked in ["while it waits", "undone"] {
+        let again = keyed(&world).post(BATCH, &body).await;
+        assert_eq!(again.outcome(), (409, Some(14)), "{asked}: {again:?}");
+        assert_eq!(again.json()["decided"], true, "{asked}: {again:?}");
+    }
+    world.catalog("east").behave();
+    world.catalog("east").resume();
+    settled(&world).await;
+    assert_both(&world, &[1], "undone").await;
+}
+
 #[tokio::test]
 async fn after_both_creates_and_before_their_answers() {
     let mut world = world("").await;

@@ -175,7 +175,7 @@ impl BatchAnswer {
 
     /// Returns true if a request with the same key gets this answer, too. A request that was refused before anything
     /// was written, or for a temporary reason, may be retried.
-    pub(super) fn holds_key(&self) -> bool {
+    pub(in crate::batch::api) fn holds_key(&self) -> bool {
         match self {
             Self::Committed(_) | Self::Unknown => true,
             Self::Refused { refusal, written } => *written && !passes(refusal.status),
