@@ -147,7 +147,7 @@ class PendingCommit:
         said = answer.get("error")
         problem = f"the answer was lost, and the gateway refuses to repeat it ({said})"
         there: Sequence[Identity] = ()
-        # A refusal of one entry is made after a look into the log. So the log may have forgotten the request before, and
+        # A refusal of one entry is made after a look into the log. So the log may have forgotten the time before, and
         # what is in the way may be its own. A refusal of all of it is what the log says.
         if isinstance(answer.get("entry"), int):
             try:

@@ -113,7 +113,7 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             self.answer(503 if fault == "locked" else fault, json.dumps(said).encode(), "application/json")
             return
         if fault == "undone":
-            said = {"error": "the gateway stopped before it was decided", "code": 14, "decided": True}
+            said = {"error": "the gateway stopped before it was decided", "code": 14, "detail": "", "instance": ""}
             self.answer(409, json.dumps(said).encode(), "application/json")
             return
         if fault == "before":
