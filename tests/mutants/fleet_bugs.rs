@@ -43,6 +43,13 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[&["--test", "gateway", "batches::recovery"]],
     },
     Bug {
+        name: "so is one whose catalog is away after the restart",
+        file: "src/batch/step.rs",
+        right: "                self.failure.get_or_insert(self.instead_of(refusal));\n",
+        wrong: "                self.failure.get_or_insert(refusal);\n",
+        checkers: &[&["--test", "gateway", "batches::recovery"]],
+    },
+    Bug {
         name: "removals that were refused are carried out by the next owner",
         file: "src/batch/step/state.rs",
         right: "state.failure = Some(State::left_behind());",
