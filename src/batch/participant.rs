@@ -32,7 +32,9 @@ use latest::versions;
 pub use answers::{is_unsupported, same_place};
 pub use create::{CreateOutcome, create, create_together};
 pub use latest::{latest, look_above};
-pub use register::{can_deregister, has_namespace, look_for_versions, register, registration};
+pub use register::{
+    can_deregister, has_namespace, look_for_origin, look_for_versions, register, registration,
+};
 pub use remove::{Removal, delete, remove};
 
 /// The largest number of hidden versions above the latest one that is shown.

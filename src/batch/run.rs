@@ -57,7 +57,7 @@ use phase_times::Timing;
 pub use crate::batch::run::inspect::{BatchInspection, EntryInspection};
 pub(crate) use coordinator::now_millis;
 pub use coordinator::{Coordinator, WallClock};
-pub use open::{BUILT_ON, BatchCaller, OpenBatch, OpenBatches, OpenEntry};
+pub use open::{BUILT_ON, BatchCaller, ONLY_NAME, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
 pub use watch::{STRAYS, WATCH};
 
@@ -318,7 +318,7 @@ impl BatchRun {
                 ..
             } = &self.plan.entries[entry];
             tracing::error!(
-                batch = %self.id, backend = %backend.name(), table = %line.table.table, change = open::change(action), hazard = open::reason(hazard),
+                batch = %self.id, backend = %backend.name(), table = %line.table.table, change = open::change(action), hazard = open::reason(hazard, open::name(action)),
                 "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show {}`", self.id
             );
         }

@@ -262,4 +262,18 @@ pub const FLEET_BUGS: &[Bug] = &[
         wrong: "    let _ = (link, sql);\n    Ok(())",
         checkers: &[&["--test", "gateway", "fleet::strays"]],
     },
+    Bug {
+        name: "a rename that has happened at the catalogs is not one of the batch's own after a restart",
+        file: "src/batch/participant/register.rs",
+        right: "(before == 0 && has_moved(origin, caller).await?)",
+        wrong: "(before == 0 && false && has_moved(origin, caller).await?)",
+        checkers: &[&["--test", "gateway", "old_name_gone"]],
+    },
+    Bug {
+        name: "an undo takes away the only name of a table",
+        file: "src/batch/run/requests.rs",
+        right: "                Ok(found) if undoing && let Some(origin) =",
+        wrong: "                Ok(found) if undoing && false && let Some(origin) =",
+        checkers: &[&["--test", "gateway", "old_name_gone"]],
+    },
 ];

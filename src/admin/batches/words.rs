@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Remedy;
 use crate::batch::step::Decision;
-use crate::batch::{BUILT_ON, OpenBatch, OpenEntry};
+use crate::batch::{BUILT_ON, ONLY_NAME, OpenBatch, OpenEntry};
 use crate::metrics::BatchState;
 
 /// Returns what the batch waits for. `configured` are the backends of the active configuration.
@@ -82,12 +82,15 @@ fn commit(state: BatchState) -> &'static str {
 }
 
 fn abort(batch: &OpenBatch) -> &'static str {
-    let built_on = |entry: &OpenEntry| entry.hazard.as_deref() == Some(BUILT_ON);
+    let is = |why: &'static str| move |entry: &OpenEntry| entry.hazard.as_deref() == Some(why);
     match batch.state {
         BatchState::Undecided => {
             "abort it: its client is told that it failed, and its changes are rolled back"
         }
-        _ if batch.entries.iter().any(built_on) => {
+        _ if batch.entries.iter().any(is(ONLY_NAME)) => {
+            "delete it on your decision; first give the table its old name in the catalog, until then the new one stays"
+        }
+        _ if batch.entries.iter().any(is(BUILT_ON)) => {
             "delete it on your decision; first delete in the catalog what was built on it, until then it stays"
         }
         _ => "delete it on your decision: only what was found, and only if nothing was built on it",

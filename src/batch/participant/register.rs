@@ -151,6 +151,27 @@ async fn settle(
     CreateOutcome::Spoiled(wrong, found)
 }
 
+/// Checks, before the registration of a name is undone, that its table has the other name still. Otherwise nothing would
+/// lead to the table any more: the name counts as one that was built on.
+pub async fn look_for_origin(
+    entry: &Entry,
+    origin: &Entry,
+    mut found: Found,
+    caller: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
+    let (Action::Register { location }, Finding::Present { latest, .. }) =
+        (&entry.action, &mut found.finding)
+    else {
+        return Ok(found);
+    };
+    let before = table(&origin.backend, &origin.line, caller).await;
+    *latest &= match before.map_err(but_there)? {
+        None => false,
+        Some(before) => before.proof.location.is_none() || is_at(&before, location),
+    };
+    Ok(found)
+}
+
 /// Checks a name that was found because the answer to its registration was lost: it is the batch's own only if it has all
 /// versions of the table.
 pub async fn look_for_versions(
@@ -171,7 +192,7 @@ pub async fn look_for_versions(
 }
 
 /// Returns whether a table has the same latest version under both of its names. Returns true if its catalog lists no
-/// versions: there are none to lose.
+/// versions, or if its versions are only there under the new name: there are none to lose.
 async fn has_versions(
     entry: &Entry,
     origin: &Entry,
@@ -180,8 +201,18 @@ async fn has_versions(
     let before = versions_if_listed(&origin.backend, &origin.line, caller);
     let after = versions_if_listed(&entry.backend, &entry.line, caller);
     let (before, after) = tokio::join!(before, after);
-    let before = before?;
-    Ok(before.is_none() || before == after?)
+    let Some(before) = before? else {
+        return Ok(true);
+    };
+    let after = after?.unwrap_or_default();
+    Ok(before == after || (before == 0 && has_moved(origin, caller).await?))
+}
+
+/// Returns whether a table does not have its old name any more: somebody has taken it, or the batch itself has, and the
+/// log has lost that it was committed.
+async fn has_moved(origin: &Entry, caller: &CallerContext) -> Result<bool, Refusal> {
+    let before = table(&origin.backend, &origin.line, caller).await?;
+    Ok(before.is_none())
 }
 
 fn is_at(found: &CatalogDescription, location: &str) -> bool {

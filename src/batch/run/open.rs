@@ -18,6 +18,10 @@ use crate::request::origin::Origin;
 const NAMED: usize = 4;
 /// The reason shown when a version is not deleted because a later version was built on it.
 pub const BUILT_ON: &str = "a later version was built on it";
+/// The reason shown when a name is not taken away because its table has no other one.
+pub const ONLY_NAME: &str = "its table has no other name any more: the old one is gone";
+
+const REGISTER: &str = "register";
 
 /// Every batch with a durable INTENT and no durable end.
 #[derive(Default)]
@@ -240,7 +244,9 @@ impl OpenBatches {
     /// Records that an entry waits for an operator, or with `None` that it does not any more.
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
-            batch.entries[entry].hazard = hazard.map(|hazard| Cow::Borrowed(reason(hazard)));
+            let entry = &mut batch.entries[entry];
+            let why = hazard.map(|hazard| Cow::Borrowed(reason(hazard, &entry.action)));
+            entry.hazard = why;
             batch.state = batch.undoing();
         });
     }
@@ -270,9 +276,10 @@ pub(super) fn began(id: BatchId) -> u64 {
     })
 }
 
-/// Describes why an entry is a hazard, in words for an operator.
-pub(super) fn reason(hazard: Hazard) -> &'static str {
+/// Describes why an entry is a hazard, in words for an operator. `action` is the name of what the entry does.
+pub(super) fn reason(hazard: Hazard, action: &str) -> &'static str {
     match hazard {
+        Hazard::BuiltOn if action == REGISTER => ONLY_NAME,
         Hazard::BuiltOn => BUILT_ON,
         Hazard::Unproven => {
             "it may belong to another writer: nothing proves that the batch created it"
@@ -303,11 +310,11 @@ pub(super) fn change(action: &Action) -> String {
     }
 }
 
-fn name(action: &Action) -> &'static str {
+pub(super) fn name(action: &Action) -> &'static str {
     match action {
         Action::CreateVersion { .. } => "create_version",
         Action::Declare { .. } => "declare",
-        Action::Register { .. } => "register",
+        Action::Register { .. } => REGISTER,
         Action::Deregister => "deregister",
         Action::DeleteVersions { .. } => "delete_versions",
     }

@@ -138,6 +138,9 @@ impl BatchRun {
             let asked = &turn.plan.entries[entry];
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.caller).await;
             let found = match found {
+                Ok(found) if undoing && let Some(origin) = turn.plan.origin(entry) => {
+                    participant::look_for_origin(asked, origin, found, &turn.caller).await
+                }
                 Ok(found) if undoing => participant::look_above(asked, found, &turn.caller).await,
                 Ok(found) if let Some(origin) = turn.plan.origin(entry) => {
                     participant::look_for_versions(asked, origin, found, &turn.caller).await

@@ -1,6 +1,7 @@
 //! Renames in a batch: several tables get their names, and others their versions, in one step.
 
 mod being_written;
+mod old_name_gone;
 mod refused;
 
 use serde_json::{Value, json};
