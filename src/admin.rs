@@ -156,6 +156,12 @@ impl Admin {
             return page.into_response();
         }
         if gateways::is_about_batches(path)
+            && let Some(words) = gateways::recovering(shown)
+        {
+            let problem = Problem::new(Code::ServiceUnavailable, words);
+            return problem.at(path).into_response();
+        }
+        if gateways::is_about_batches(path)
             && let Some(elsewhere) = gateways::elsewhere(shown)
         {
             return gateways::pass_on(elsewhere, request).await;

@@ -21,6 +21,9 @@ use crate::request::context::RequestContext;
 /// The longest time that the owner of the log may take for a page.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The words for a gateway that has just got the log.
+const RECOVERS: &str = "this gateway has the batch log now and still recovers its batches, so it does not know which are open; try again in some seconds, and if that lasts, look in PostgreSQL for a lock that is held";
+
 /// The page `/gateways`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GatewayList {
@@ -57,6 +60,12 @@ pub(super) fn list(shown: &AdminState) -> GatewayList {
         shared: fleet.is_some_and(|fleet| fleet.is_shared()),
         gateways,
     }
+}
+
+/// Returns why this gateway, which has the log, does not know the batches yet; `None` if it knows them, or has no log.
+pub(super) fn recovering(shown: &AdminState) -> Option<&'static str> {
+    let fleet = shown.batches.fleet()?;
+    (fleet.role() == Role::Recovering).then_some(RECOVERS)
 }
 
 /// Returns the gateway that knows the batches; `None` if it is this one.

@@ -217,10 +217,19 @@ impl Postgres {
 
     /// Locks a table until the returned session is dropped: nobody else writes it meanwhile.
     pub fn lock(&self, table: &str) -> Session {
+        self.lock_as(table, "EXCLUSIVE")
+    }
+
+    /// Does the same; nobody else reads it, either.
+    pub fn lock_out(&self, table: &str) -> Session {
+        self.lock_as(table, "ACCESS EXCLUSIVE")
+    }
+
+    fn lock_as(&self, table: &str, mode: &str) -> Session {
         let mut psql = self.command("psql", &self.to_psql(&[]));
         psql.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut psql = psql.spawn().unwrap();
-        let lock = format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE; SELECT 'locked';\n");
+        let lock = format!("BEGIN; LOCK TABLE {table} IN {mode} MODE; SELECT 'locked';\n");
         let stdin = psql.stdin.as_mut().unwrap();
         stdin.write_all(lock.as_bytes()).unwrap();
         let mut said = String::new();

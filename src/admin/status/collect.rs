@@ -59,6 +59,9 @@ pub(in crate::admin) fn findings_now(shown: &AdminState) -> Vec<Finding> {
 /// Returns the unfinished batches, from the gateway that has the batch log; an error is the reason why they are not
 /// known.
 async fn all_batches(shown: &AdminState, peer: Option<Peer>) -> Result<BatchList, String> {
+    if let Some(words) = gateways::recovering(shown) {
+        return Err(words.to_owned());
+    }
     let Some(elsewhere) = gateways::elsewhere(shown) else {
         return Ok(batches::list(shown));
     };

@@ -102,3 +102,45 @@ async fn a_request_that_the_owner_refused_points_to_the_log_of_the_owner() {
         "{cause}"
     );
 }
+
+/// A log that cannot be read has no batches to show, which does not mean that there are none.
+#[tokio::test]
+async fn an_owner_that_still_recovers_does_not_say_that_every_batch_is_finished() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server, 1).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let session = server.lock_out("nsgate.batch");
+    world.kill();
+    drop(batch);
+    gate.open();
+    let ready = async || world.admin_at(0).get("/ready").await;
+    let begun = Instant::now();
+    while ready().await.status == 200 {
+        assert!(begun.elapsed() < PATIENCE, "it never takes the log over");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let missing = ready().await.json()["missing"].to_string();
+    assert!(missing.contains("being recovered"), "{missing}");
+    let words = "still recovers its batches, so it does not know which are open";
+    let admin = format!("http://{}", world.admin_address_at(0));
+    let (code, said, errors) = run(&world, &["batches", "--admin", &admin, "list"]).await;
+    assert_eq!((code, &*said), (Some(1), ""), "{errors}");
+    assert!(errors.contains(words), "{errors}");
+    let told = status(&world).await;
+    let unknown = told["batches_unknown"].as_str().unwrap();
+    assert!(
+        unknown.contains(words) && told["needs_person"] == true,
+        "{told:#}"
+    );
+    drop(session);
+    while ready().await.status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "{}", world.log_at(0));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (_, said, errors) = run(&world, &["batches", "--admin", &admin, "list"]).await;
+    assert!(errors.is_empty() && !said.contains(words), "{said}{errors}");
+}
