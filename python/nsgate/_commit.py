@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
 
 from ._held import named
 from ._http import NoAnswer, NotSent, Pace
-from ._identity import Identity, those_there
+from ._identity import Identity, Search
 from .errors import Conflict, Finished, Refused, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ SNAPSHOT = "/nsgate/v1/snapshot"
 PASSING = (408, 425, 429)
 # The statuses of a refusal that asking again does not change.
 REFUSING = (400, 401, 403, 404, 406, 422)
+# The code of a 409 that says that an operator has ended the commit as it was: what was made of it stays.
+ENDED_AS_IT_WAS = 19
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class PendingCommit:
         self.is_uncertain = False
         # Whether the gateway may have got anything of it.
         self.was_sent = False
+        # What the catalogs have of it, as far as they were asked.
+        self._search: Optional[Search] = None
         # Why only the catalogs can tell how it ended: the gateways' log has forgotten it.
         self.forgotten: Optional[str] = None
         # The outcome, once it is known.
@@ -78,6 +82,7 @@ class PendingCommit:
 
     def settle(self, timeout: float, waiting: Callable[[str], None] = lambda _: None) -> Committed:
         """Send the request until there is a definite answer. Raises an ``Error`` for every other outcome."""
+        self._search = None
         try:
             self.result = self._settled(timeout, waiting)
         except Refused as refused:
@@ -110,7 +115,7 @@ class PendingCommit:
             else:
                 self.was_sent = True
                 at_least = seconds(headers.get("Retry-After"))
-                told = self._told(status, answer, headers.get("Retry-After"), was_uncertain)
+                told = self._told(status, answer, headers.get("Retry-After"), was_uncertain, pace)
                 if isinstance(told, Committed):
                     return told
                 problem = told
@@ -121,7 +126,7 @@ class PendingCommit:
                 raise Unavailable(f"{problem}; the commit was not sent, and nothing was committed")
 
     def _told(
-        self, status: int, answer: Dict[str, Any], retry_after: Optional[str], was_uncertain: bool
+        self, status: int, answer: Dict[str, Any], retry_after: Optional[str], was_uncertain: bool, pace: Pace
     ) -> Union[Committed, str]:
         """Return the result that an answer tells, or why it tells none. Raises an ``Error`` for every other outcome."""
         known = answer.get("transaction_id")
@@ -133,7 +138,7 @@ class PendingCommit:
         if answer.get("forgotten"):
             # Sent again, it would meet its own versions, and be refused.
             self.forgotten = str(answer.get("error"))
-            return self._looked_up()
+            return self._looked_up(pace)
         if answer.get("undecided"):
             # The gateway has passed the request on, and lost the answer.
             return str(answer.get("error"))
@@ -146,16 +151,19 @@ class PendingCommit:
         # on its way still.
         said = answer.get("error")
         problem = f"the answer was lost, and the gateway refuses to repeat it ({said})"
-        there: Sequence[Identity] = ()
         # A refusal of one entry is made after a look into the log. So the log may have forgotten the time before, and
-        # what is in the way may be its own. A refusal of all of it is what the log says.
-        if isinstance(answer.get("entry"), int):
+        # what is in the way may be its own. A refusal of all of it is what the log says: nothing is left, unless an
+        # operator has ended it as it was.
+        if isinstance(answer.get("entry"), int) or answer.get("code") == ENDED_AS_IT_WAS:
+            self._search = search = self._search or Search(self.gateway, self.makes)
             try:
-                there = those_there(self.gateway, self.makes)
+                search.go_on(pace)
             except Exception as error:
                 return f"{problem}; whether its versions are there cannot be asked for ({error})"
-        if there:
-            return self._found(there)
+            if search.is_complete():
+                return Committed(self.transaction_id, self.changes)
+            if search.may_be_there():
+                raise Unknown(f"{problem}. {search}. Look at these tables before you repeat the change", self)
         if answer.get("decided") and status != 409:
             # The time before may have been undone, and have used up what is staged.
             self.is_uncertain = False
@@ -179,9 +187,10 @@ class PendingCommit:
             return self.result
         if not self.is_uncertain:
             raise self.refused or Finished("the commit was not sent, so nothing was committed")
-        if self.forgotten is not None:
-            return self._looked_up()
         pace = Pace(timeout)
+        if self.forgotten is not None:
+            self.result = self._looked_up(pace)
+            return self.result
         problem: Optional[str] = ""
         while True:
             at_least = 0.0
@@ -205,26 +214,16 @@ class PendingCommit:
             if not pace.pause(at_least):
                 raise self.unknown(problem)
 
-    def _looked_up(self) -> Committed:
+    def _looked_up(self, pace: Pace) -> Committed:
         """Ask the catalogs how a forgotten request ended. Raises ``Unknown`` if they do not tell."""
+        search = Search(self.gateway, self.makes)
         try:
-            there = those_there(self.gateway, self.makes)
+            search.go_on(pace)
         except Exception as error:
             raise Unknown(f"{self.forgotten}. They cannot be asked for now ({error})", self) from error
-        return self._found(there)
-
-    def _found(self, there: Sequence[Identity]) -> Committed:
-        """Return the result if what is there is everything that the request makes. Raises ``Unknown`` otherwise."""
-        missing = [one for one in self.makes if one not in there]
-        if not missing:
-            self.result = Committed(self.transaction_id, self.changes)
-            return self.result
-        if there:
-            self.forgotten = (
-                f"the gateways have forgotten this transaction. There: {listed(there)}. Not there, or not to be told "
-                f"from another writer's: {listed(missing)}. Look at these tables before you repeat the change"
-            )
-        raise Unknown(str(self.forgotten), self)
+        if search.is_complete():
+            return Committed(self.transaction_id, self.changes)
+        raise Unknown(f"{self.forgotten}. {search}", self)
 
     def _asked(self, pace: Pace) -> Optional[str]:
         """Look once; return why the outcome is not known, or None where repeating the request tells it."""
@@ -281,11 +280,6 @@ def is_final(status: int, answer: Dict[str, Any]) -> bool:
     later is refused, too. Every other reason may be gone by then.
     """
     return status == 409 and isinstance(answer.get("code"), int)
-
-
-def listed(identities: Iterable[Identity]) -> str:
-    """Return a list of versions and tables, as errors write it."""
-    return ", ".join(map(str, identities))
 
 
 def seconds(retry_after: Optional[str]) -> float:

@@ -258,6 +258,13 @@ class Held(LanceNamespace):
                 entries[-1] = entry
                 chain.records.pop(version, None)
                 return
+            if entries and version > int(entries[-1]["version"]) + 1:
+                raise Conflict(
+                    f"{chain.name} is at version {version - 1} by now, and this transaction has changed version "
+                    f"{chain.base}; start again, for example with `gateway.run`",
+                    table=table,
+                    branch=chain.branch,
+                )
             if entries and version != int(entries[-1]["version"]) + 1:
                 raise NotAtomic(
                     f"{chain.name} was changed in this transaction before, through another handle, and this handle "

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import concurrent.futures
+import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set
 
 from lance_namespace import DescribeTableRequest
 
 from ._held import Chain, Held, TableId, named, translated
+from ._http import Pace
 from ._table import latest
+from .errors import Unavailable
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 # How many tables are looked at at a time.
 LOOKING = 8
+
+
+class Sight(enum.Enum):
+    """What a look at the catalogs has shown of one version, or of one new table."""
+
+    THERE = "there"
+    ABSENT = "absent"
+    # Another writer's, as far as its tag and Lance's record tell.
+    OTHER = "other"
+    # A later version is there, and this one is not any more: old versions are cleaned up.
+    CLEANED = "cleaned up"
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class Identity:
     version: int
     # The tag of the staged manifest. Storage that renames or copies it mostly keeps the tag.
     e_tag: Optional[str] = None
+    # The size of the staged manifest, which every catalog keeps.
+    size: Optional[int] = None
     # The id of Lance's record of the version; None if pylance could not read it, or lancedb made the version.
     record: Optional[str] = None
     # Where the data of a new table are.
@@ -36,28 +52,41 @@ class Identity:
     def __str__(self) -> str:
         return named(self.table, self.branch) + (f" version {self.version}" if self.version else "")
 
-    def is_there(self, gateway: Gateway) -> bool:
-        """Ask whether everybody sees this very version, or this very table. False also where nobody can tell."""
+    def look(self, gateway: Gateway) -> Sight:
+        """Ask what everybody sees. Raises whatever keeps it from looking."""
         client = gateway.namespace_client
         if not self.version:
             table = found(self.table, lambda: client.describe_table(DescribeTableRequest(id=list(self.table))))
-            return table is not None and plain(table.location) == plain(self.location)
+            if table is None:
+                return Sight.ABSENT
+            return Sight.THERE if plain(table.location) == plain(self.location) else Sight.OTHER
+        chain = Chain(self.table, self.branch, "pylance", opened=self.version)
+        held = Held(client, chain.owner, lambda *_: chain)
         asked = {"id": list(self.table), "version": self.version}
         if self.branch is not None:
             asked["branch"] = self.branch
         # First: a version that is being undone is hidden by the gateway, but not by storage.
         answer = found(self.table, lambda: client.describe_table_version(asked))
         if answer is None:
-            return False
-        if self.e_tag is not None and dict(answer["version"]).get("e_tag") == self.e_tag:
-            return True
-        return self.record is not None and self._recorded(client) == self.record
-
-    def _recorded(self, client: Any) -> Optional[str]:
-        chain = Chain(self.table, self.branch, "pylance", opened=self.version)
-        dataset = latest(Held(client, chain.owner, lambda *_: chain), chain, self.version)
-        record = dataset.read_transaction(self.version)
-        return None if record is None else record.uuid
+            last = found(self.table, lambda: held.latest(chain))
+            if last is None or last < self.version:
+                return Sight.ABSENT
+            # One answer may be wrong.
+            answer = found(self.table, lambda: client.describe_table_version(asked))
+            if answer is None:
+                return Sight.CLEANED
+        described = dict(answer["version"])
+        if self.e_tag is not None and described.get("e_tag") == self.e_tag:
+            return Sight.THERE
+        if self.record is None or described.get("manifest_size") not in (None, self.size):
+            return Sight.OTHER
+        dataset = latest(held, chain, self.version)
+        try:
+            record = dataset.read_transaction(self.version)
+        except TypeError:
+            # pylance 14 cannot read the record of a compaction that has changed an index. Its own have no record.
+            return Sight.OTHER
+        return Sight.THERE if record is not None and record.uuid == self.record else Sight.OTHER
 
 
 def identities(chain: Chain) -> List[Identity]:
@@ -67,23 +96,69 @@ def identities(chain: Chain) -> List[Identity]:
         version = int(entry["version"])
         record = chain.records.get(version)
         uuid = None if record is None else record.uuid
-        return Identity(chain.table, chain.branch, version, entry.get("e_tag"), uuid)
+        tag, size = entry.get("e_tag"), entry.get("manifest_size")
+        return Identity(chain.table, chain.branch, version, tag, size, uuid)
 
     return [identity(entry) for entry in chain.entries]
 
 
-def those_there(gateway: Gateway, wanted: Sequence[Identity]) -> Tuple[Identity, ...]:
-    """Return those that everybody sees. Raises whatever keeps it from looking."""
+class Search:
+    """A search of the catalogs for what a transaction makes. It keeps what it has seen, should it be cut off."""
 
-    def look(at: Sequence[Identity]) -> Tuple[Identity, ...]:
-        with ThreadPoolExecutor(min(LOOKING, len(at))) as pool:
-            seen = list(pool.map(lambda one: one.is_there(gateway), at))
-        return tuple(one for one, is_there in zip(at, seen) if is_there)
+    def __init__(self, gateway: Gateway, wanted: Sequence[Identity]) -> None:
+        self.gateway = gateway
+        self.wanted = tuple(wanted)
+        self.seen: Dict[Identity, Sight] = {}
+        self.seen_twice: Set[Identity] = set()
 
-    first = look(wanted)
-    missing = [one for one in wanted if one not in first]
-    # The commit may have come between two looks: then the rest is there, too, by now.
-    return (*first, *look(missing)) if first and missing else first
+    def go_on(self, pace: Pace) -> None:
+        """Look at what is not seen yet. Raises whatever keeps it from looking."""
+        self._look([one for one in self.wanted if one not in self.seen], pace)
+        # Once more: one answer may be wrong, or the commit has come between two looks.
+        absent = [one for one in self.those(Sight.ABSENT) if one not in self.seen_twice]
+        self.seen_twice.update(self._look(absent, pace))
+
+    def those(self, *sights: Sight) -> List[Identity]:
+        """Return what was seen so."""
+        return [one for one in self.wanted if self.seen.get(one) in sights]
+
+    def is_complete(self) -> bool:
+        """Return whether everything is there."""
+        return len(self.those(Sight.THERE)) == len(self.wanted)
+
+    def may_be_there(self) -> bool:
+        """Return whether a part is there, or was: then it cannot be told that nothing was committed."""
+        return bool(self.those(Sight.THERE, Sight.CLEANED))
+
+    def __str__(self) -> str:
+        words = {
+            Sight.THERE: "There",
+            Sight.ABSENT: "Not there",
+            Sight.OTHER: "Another writer's, as far as can be told",
+            Sight.CLEANED: "Cleaned up",
+        }
+        those = ((word, self.those(sight)) for sight, word in words.items())
+        return ". ".join(f"{word}: {', '.join(map(str, some))}" for word, some in those if some)
+
+    def _look(self, wanted: Sequence[Identity], pace: Pace) -> Sequence[Identity]:
+        if not wanted:
+            return ()
+        pool = concurrent.futures.ThreadPoolExecutor(min(LOOKING, len(wanted)))
+        try:
+            looks = {pool.submit(one.look, self.gateway): one for one in wanted}
+            first_error = concurrent.futures.FIRST_EXCEPTION
+            over, left = concurrent.futures.wait(looks, max(pace.left(), 0.1), first_error)
+            errors = [look.exception() for look in over if look.exception() is not None]
+            self.seen.update({looks[look]: look.result() for look in over if look.exception() is None})
+        finally:
+            # What is under way ends by its own time limit.
+            pool.shutdown(wait=False, cancel_futures=True)
+        for error in errors:
+            assert error is not None
+            raise error
+        if left:
+            raise Unavailable("the catalogs do not answer in time")
+        return wanted
 
 
 def found(table: TableId, question: Callable[[], Any]) -> Any:

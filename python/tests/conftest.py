@@ -73,7 +73,8 @@ class Relay(http.server.ThreadingHTTPServer):
     `undone` is a 409 because the gateway stopped before the decision.
     `forgotten` is a repeat whose first time the gateway's log does not know any more: it comes with another key.
     `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. With `other_tags`, a
-    catalog gives what it publishes another tag than it had when it was staged.
+    catalog gives what it publishes another tag than it had when it was staged. One that `lies` does not find a version
+    when it is first asked for one of its table.
     """
 
     daemon_threads = True
@@ -85,12 +86,20 @@ class Relay(http.server.ThreadingHTTPServer):
         self.is_down = False
         self.hangs = None
         self.other_tags = False
+        self.lies = False
+        self.lied, self.told = 0, set()
         super().__init__(("127.0.0.1", port), RelayHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def address(self):
         return f"http://127.0.0.1:{self.server_port}"
+
+    def is_new(self, path):
+        is_first = path not in self.told
+        self.told.add(path)
+        self.lied += is_first
+        return is_first
 
 
 class RelayHandler(http.server.BaseHTTPRequestHandler):
@@ -131,6 +140,9 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
                 status, text = response.status, response.read()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()
+        if self.server.lies and self.path.split("?")[0].endswith("/version/describe") and self.server.is_new(self.path):
+            said = {"error": "Table version not found", "code": 11, "detail": "", "instance": self.path}
+            status, text = 404, json.dumps(said).encode()
         if self.server.other_tags:
             text = re.sub(rb'("e_tag": ?)"(\\.|[^"\\])*"', rb'\1"another"', text)
         if fault == "after":

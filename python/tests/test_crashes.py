@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from datetime import timedelta
 from unittest import mock
 
 import pytest
@@ -15,6 +16,7 @@ from conftest import Relay, rows
 
 import nsgate
 from nsgate._http import NoAnswer, NotSent
+from nsgate._identity import Identity, Sight
 
 # -- lost answers -------------------------------------------------------------------------------------------------
 
@@ -252,18 +254,58 @@ def test_a_conflict_with_another_writer_is_one_also_after_a_lost_request(world, 
 
 
 def test_a_commit_of_which_only_a_part_is_there_is_neither_done_nor_refused(world, relay, gateway, tables):
-    relay.lose = ["after", "forgotten"]
+    relay.lose = ["after"] + ["forgotten"] * 2
     tx = nsgate.connect(relay.address, token=world.token).transaction()
     for table in tables:
         tx.table(*table).insert(rows(300, 1))
-    there = nsgate._commit.those_there
-    with mock.patch("nsgate._commit.those_there", lambda *asked: there(*asked)[1:]):
-        with pytest.raises(nsgate.Unknown, match="have forgotten this transaction") as raised:
+    look = Identity.look
+    there, absent = tables
+
+    def torn(identity, gateway):
+        return Sight.ABSENT if identity.table == absent else look(identity, gateway)
+
+    with mock.patch.object(Identity, "look", torn):
+        with pytest.raises(nsgate.Unknown, match="Look at these tables") as raised:
             tx.commit()
+    expected = f"There: {'.'.join(there)} version 2. Not there: {'.'.join(absent)} version 2."
+    assert expected in str(raised.value)
+    assert raised.value.wait() == tx.wait() == nsgate.Committed(None, tuple(tx.wait().changes))
+
+
+def test_a_commit_whose_versions_are_cleaned_up_is_not_refused(world, relay, gateway, tables):
+    """A number that is absent below the latest one proves nothing."""
+    _, error = unknown(world, relay, tables, "after")
     for table in tables:
-        assert f"{'.'.join(table)} version 2" in str(raised.value)
-    assert raised.value.wait() == tx.wait() == nsgate.Committed(None, tuple(tx.result.changes))
-    assert len(relay.batches) == 2, "asking sends nothing"
+        gateway.table(*table).insert(rows(400, 1))
+        gateway.table(*table).cleanup_old_versions(older_than=timedelta(0))
+    relay.lose = ["forgotten"]
+    with pytest.raises(nsgate.Unknown, match="Cleaned up: prod") as raised:
+        error.wait(timeout=20)
+    relay.lose = []
+    assert raised.value.wait().transaction_id, "the gateway has not forgotten it"
+
+
+def test_one_false_answer_that_nothing_is_there_makes_no_commit_anew(world, relay, gateway, tables):
+    relay.lose = ["after", "forgotten"]
+    relay.lies = True
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert relay.lied == len(tables)
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
+
+
+def test_a_look_at_catalogs_that_hang_ends_with_the_commits_time(world, relay, gateway, tables):
+    relay.lose = ["after"] + ["forgotten"] * 100
+    tx = nsgate.connect(relay.address, token=world.token, timeout=600).transaction(timeout=2)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    relay.hangs = "/version/describe"
+    began = time.monotonic()
+    with pytest.raises(nsgate.Unknown, match="do not answer in time"):
+        tx.commit()
+    assert time.monotonic() - began < 300, "it has waited for the end of the request"
+    relay.hangs = None
+    relay.lose = []
+    assert tx.wait().transaction_id
 
 
 def test_where_the_catalogs_cannot_be_asked_a_conflict_is_no_end(world, relay, gateway, tables):

@@ -97,6 +97,26 @@ def test_rows_that_were_read_before_a_change_that_lance_moves_by_itself(gateway,
     assert gateway.table(*tables[0]).count_rows() == 307
 
 
+@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize("library", ["pylance", "lancedb"])
+def test_a_second_change_of_a_table_that_others_have_changed_meanwhile_starts_again(gateway, tables, library, others):
+    ran = []
+
+    def change(tx):
+        if library == "pylance":
+            insert = tx.table(*tables[0]).insert
+        else:
+            insert = tx.lancedb.open_table(tables[0][-1], namespace_path=["prod"]).add
+        ran.append(insert(rows(900, 1)))
+        for _ in range(others if len(ran) == 1 else 0):
+            gateway.table(*tables[0]).insert(rows(700, 1))
+        insert(rows(901, 1))
+
+    gateway.run(change)
+    assert len(ran) == 2
+    assert gateway.table(*tables[0]).count_rows() == 302 + others
+
+
 def test_without_rebase_every_change_of_another_is_a_conflict(gateway, tables):
     tx = gateway.transaction(rebase=False)
     tx.table(*tables[0]).insert(rows(900, 1))

@@ -22,7 +22,9 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
             let seconds = batch.watched_for().as_secs();
             let until_then = match batch.decision {
                 Some(Decision::Commit) => "keep their names",
-                _ => "accept only writes that name their version",
+                _ => {
+                    "accept only writes that name their version, and none of a version that its deletes may still reach"
+                }
             };
             if seconds == 0 {
                 let otherwise = format!(

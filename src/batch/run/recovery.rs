@@ -17,6 +17,7 @@ use crate::batch::plan::Plan;
 use crate::batch::run::{BatchRun, Coordinator, STRAYS};
 use crate::batch::step::{Decision, Event, Refusal, Settled, State, step};
 use crate::batch::visibility::TableBranch;
+use crate::error::code::Code;
 use stranded::StrandedBatch;
 
 /// The pause before a log is read again whose server did not answer.
@@ -162,7 +163,9 @@ impl MadeVersions {
 
 /// The decision for an undecided batch that an operator ended as it was.
 fn let_be_verdict() -> Verdict {
-    let refusal = Refusal::conflict("an operator ended the batch as it was");
+    let why = "an operator ended the batch as it was: what its catalogs had made by then stays, and readers see it. Look at \
+               its tables before you begin again";
+    let refusal = Refusal::new(Code::InvalidTableState, why);
     Verdict::abort(Vec::new(), Some(&refusal))
 }
 

@@ -191,7 +191,7 @@ impl State {
             return refusal;
         }
         let why = "the gateway stopped before the batch was decided, so all of it is undone. What was staged for it may be \
-                   used up: begin again, with new versions and a new `Idempotency-Key`";
+                   used up: stage it anew, and begin again with a new `Idempotency-Key`";
         Refusal {
             origin: ErrorOrigin::Takeover,
             ..Refusal::conflict(why)

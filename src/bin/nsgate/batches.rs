@@ -81,11 +81,12 @@ async fn became(
         }
         None => now.to_owned(),
     };
+    let was_stranded = matches!(&before, Some(before) if before.state == BatchState::Stranded);
     let mut looks = 0;
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
             Err(Problem::Unknown(over)) => {
-                return Ok(holds(&ended(id, decision, &over), false));
+                return Ok(holds(&ended(id, decision, &over, was_stranded), false));
             }
             said => said?,
         };
@@ -109,7 +110,10 @@ async fn became(
 }
 
 /// Returns the end of a batch in words. `over` is what the gateway says about it.
-fn ended(id: &str, decision: Decision, over: &str) -> String {
+fn ended(id: &str, decision: Decision, over: &str, was_stranded: bool) -> String {
+    if was_stranded {
+        return format!("decision carried out: batch {id} is finished, as it was");
+    }
     if decision == Decision::Commit && over.ends_with("it was aborted") {
         return format!(
             "decision carried out: batch {id} is finished. It had been aborted already and was not committed; \

@@ -7,7 +7,15 @@ use crate::client::Reply;
 use crate::harness::{Setup, World};
 
 const COMMIT: &str = "/v1/table/batch-commit";
-const FACTS: [&str; 6] = ["table", "branch", "entry", "expected", "found", "locked_by"];
+const FACTS: [&str; 7] = [
+    "table",
+    "branch",
+    "entry",
+    "expected",
+    "found",
+    "locked_by",
+    "decided",
+];
 
 /// The facts of an error. Checks that it has the outcome, and the contract's members.
 fn facts(reply: &Reply, outcome: (u16, u64)) -> Value {
@@ -88,7 +96,9 @@ async fn a_conflict_in_a_catalog_is_remembered_with_the_version_that_was_found()
     gate.reached(1).await;
     world.catalog("east").store().seed(&["east", "t1"], 2);
     gate.open();
-    let expected = json!({"table": ["east", "t1"], "entry": 1, "expected": 2, "found": 2});
+    let expected = json!({
+        "table": ["east", "t1"], "entry": 1, "expected": 2, "found": 2, "decided": true,
+    });
     let first = first.await.unwrap();
     let code = first.outcome().1.unwrap();
     assert_eq!(facts(&first, (409, code)), expected);

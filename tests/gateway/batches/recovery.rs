@@ -124,7 +124,7 @@ async fn a_batch_that_was_undone_is_told_so_for_as_long_as_its_key_is_known() {
         assert_eq!(again.outcome(), (409, Some(14)), "{start}: {again:?}");
         let words = again.json()["error"].to_string();
         assert!(
-            words.contains("with new versions and a new `Idempotency-Key`"),
+            words.contains("begin again with a new `Idempotency-Key`"),
             "{words}"
         );
         settled(&world).await;

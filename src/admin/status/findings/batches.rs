@@ -29,7 +29,7 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
         findings.push(Finding::new(Urgency::Notice, what).run("nsgate gateways"));
     }
     if report.log_is_away {
-        let what = "this gateway has lost its contact to the batch log: tables are refused";
+        let what = "this gateway has lost its contact to the batch log: tables are refused, unless `batch.without_log: serve` is set";
         let finding = Finding::new(Urgency::Critical, what);
         findings.push(finding.run("nsgate gateways").alert("NsgateLogLeaseOver"));
     }

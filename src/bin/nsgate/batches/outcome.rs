@@ -26,7 +26,9 @@ pub(super) fn what_holds(before: &BatchDetail, decision: Decision, is_watched: b
     if is_watched {
         let for_some_minutes = match before.state {
             BatchState::Committed => "they keep their names",
-            _ => "they accept only writes that name their version",
+            _ => {
+                "they accept only writes that name their version, and none of a version that a delete may still reach"
+            }
         };
         let _ = writeln!(
             said,
