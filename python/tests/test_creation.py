@@ -232,3 +232,12 @@ def test_an_error_of_the_data_is_not_the_gateways(gateway, name):
     with pytest.raises(OSError, match="the disk is full"):
         tx._create(("prod", name), write)
     tx.rollback()
+
+
+@pytest.mark.parametrize("namespace", ["größe", "日本", "100%", "a&b"])
+def test_a_table_is_created_in_a_namespace_of_any_name(gateway, name, namespace):
+    """A catalog's location is a URL, and the name below its root is not."""
+    gateway.namespace_client.create_namespace(ln.CreateNamespaceRequest(id=["prod", namespace], mode="exist_ok"))
+    with gateway.transaction() as tx:
+        tx.create("prod", namespace, name, data=rows(0, 3))
+    assert gateway.table("prod", namespace, name).count_rows() == 3

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::StatusCode;
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -87,11 +88,11 @@ pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> 
         return CreateOutcome::Lost;
     };
     // Some catalogs take a location as others describe it, some only the part below their root.
-    let spellings = [Some(location.as_str()), last(location)];
+    let spellings = [Some(Cow::from(location)), below_root(location)];
     let mut refused = None;
     for spelling in spellings.into_iter().flatten() {
         let mut ask = caller.ask(Operation::RegisterTable, &line.table.table);
-        ask.body = Some(located(&entry.body, spelling));
+        ask.body = Some(located(&entry.body, &spelling));
         let answer = match backend.ask(ask).await {
             Ok(answer) => answer,
             Err(failure) if !failure.may_have_acted() => {
@@ -119,6 +120,15 @@ pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> 
         }
     }
     refused.map_or(CreateOutcome::Lost, CreateOutcome::Refused)
+}
+
+/// Returns the part of a location below the catalog's root: a name, not a part of a URL.
+fn below_root(location: &str) -> Option<Cow<'_, str>> {
+    let name = last(location)?;
+    if !location.contains("://") {
+        return Some(Cow::from(name));
+    }
+    percent_decode_str(name).decode_utf8().ok()
 }
 
 /// Checks the table that a catalog says it has registered: it must have all of its versions, or the registration is
@@ -275,6 +285,19 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
     use crate::batch::participant::Proof;
+
+    #[test]
+    fn the_part_below_the_root_is_a_name_and_not_a_part_of_a_url() {
+        for (location, name) in [
+            ("file:///root/a_n%C3%A4me$t", Some("a_näme$t")),
+            ("s3://bucket/root/a_100%25$t/", Some("a_100%$t")),
+            ("/root/a_100%25$t", Some("a_100%25$t")),
+            ("file:///root/a_%FF", None),
+            ("nowhere", None),
+        ] {
+            assert_eq!(below_root(location).as_deref(), name, "{location}");
+        }
+    }
 
     #[test]
     fn properties_are_registered_as_they_were_described() {
