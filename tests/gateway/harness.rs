@@ -210,7 +210,9 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap()
+        let ended = tokio::time::timeout(PATIENCE, wait).await.unwrap();
+        self.gateway.log_is_read().await;
+        ended
     }
 
     /// Starts the gateway again over the same catalogs and folder; its addresses are new.

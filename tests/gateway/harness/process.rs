@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -18,6 +19,8 @@ pub(super) struct Gateway {
     pub(super) address: SocketAddr,
     pub(super) admin: SocketAddr,
     pub(super) log: Arc<Mutex<String>>,
+    /// Reads the log until every process that writes it has ended.
+    reader: JoinHandle<()>,
 }
 
 impl Gateway {
@@ -61,7 +64,7 @@ impl Gateway {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (found, addresses) = mpsc::channel();
         let lines = log.clone();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 for what in ["nsgate listening on ", "nsgate admin on "] {
                     if let Some((_, rest)) = line.split_once(what) {
@@ -102,6 +105,17 @@ impl Gateway {
             address,
             admin,
             log,
+            reader,
+        }
+    }
+
+    /// Waits until the log of a process that has ended is read; a successor that writes the same one is not waited for.
+    pub(super) async fn log_is_read(&self) {
+        for _ in 0..200 {
+            if self.reader.is_finished() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
