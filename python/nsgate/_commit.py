@@ -72,8 +72,6 @@ class PendingCommit:
         self.is_uncertain = False
         # Whether the gateway may have got anything of it.
         self.was_sent = False
-        # What the catalogs have of it, as far as they were asked.
-        self._search: Optional[Search] = None
         # Why only the catalogs can tell how it ended: the gateways' log has forgotten it.
         self.forgotten: Optional[str] = None
         # The outcome, once it is known.
@@ -82,7 +80,6 @@ class PendingCommit:
 
     def settle(self, timeout: float, waiting: Callable[[str], None] = lambda _: None) -> Committed:
         """Send the request until there is a definite answer. Raises an ``Error`` for every other outcome."""
-        self._search = None
         try:
             self.result = self._settled(timeout, waiting)
         except Refused as refused:
@@ -151,15 +148,20 @@ class PendingCommit:
         # on its way still.
         said = answer.get("error")
         problem = f"the answer was lost, and the gateway refuses to repeat it ({said})"
+        if status not in REFUSING and not is_final(status, answer):
+            return problem
         # A refusal of one entry is made after a look into the log. So the log may have forgotten the time before, and
         # what is in the way may be its own. A refusal of all of it is what the log says: nothing is left, unless an
         # operator has ended it as it was.
         if isinstance(answer.get("entry"), int) or answer.get("code") == ENDED_AS_IT_WAS:
-            self._search = search = self._search or Search(self.gateway, self.makes)
-            try:
-                search.go_on(pace)
-            except Exception as error:
-                return f"{problem}; whether its versions are there cannot be asked for ({error})"
+            # A new one each time: what was absent at an earlier refusal may be there by now.
+            search = Search(self.gateway, self.makes)
+            while not search.is_over:
+                try:
+                    search.go_on(pace)
+                except Exception as error:
+                    if not pace.pause(getattr(error, "retry_after", None) or 0.0):
+                        return f"{problem}; whether its versions are there cannot be asked for ({error})"
             if search.is_complete():
                 return Committed(self.transaction_id, self.changes)
             if search.may_be_there():
@@ -171,8 +173,6 @@ class PendingCommit:
             raise refusal(503, {**answer, "error": undone}, None)
         if status in REFUSING:
             raise self.unknown(problem)
-        if not is_final(status, answer):
-            return problem
         self.is_uncertain = False
         raise refusal(status, answer, retry_after)
 

@@ -28,8 +28,8 @@ class Sight(enum.Enum):
     ABSENT = "absent"
     # Another writer's, as far as its tag and Lance's record tell.
     OTHER = "other"
-    # A later version is there, and this one is not any more: old versions are cleaned up.
-    CLEANED = "cleaned up"
+    # A later version is there and this one is not, or the table is not: it may have been there before.
+    GONE = "gone"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Identity:
         answer = found(self.table, lambda: client.describe_table_version(asked))
         if answer is None:
             last = found(self.table, lambda: held.latest(chain))
-            if last is None or last < self.version:
+            if last is not None and last < self.version:
                 return Sight.ABSENT
             # One answer may be wrong.
             answer = found(self.table, lambda: client.describe_table_version(asked))
             if answer is None:
-                return Sight.CLEANED
+                return Sight.GONE
         described = dict(answer["version"])
         if self.e_tag is not None and described.get("e_tag") == self.e_tag:
             return Sight.THERE
@@ -110,6 +110,7 @@ class Search:
         self.wanted = tuple(wanted)
         self.seen: Dict[Identity, Sight] = {}
         self.seen_twice: Set[Identity] = set()
+        self.is_over = False
 
     def go_on(self, pace: Pace) -> None:
         """Look at what is not seen yet. Raises whatever keeps it from looking."""
@@ -117,6 +118,7 @@ class Search:
         # Once more: one answer may be wrong, or the commit has come between two looks.
         absent = [one for one in self.those(Sight.ABSENT) if one not in self.seen_twice]
         self.seen_twice.update(self._look(absent, pace))
+        self.is_over = True
 
     def those(self, *sights: Sight) -> List[Identity]:
         """Return what was seen so."""
@@ -127,15 +129,18 @@ class Search:
         return len(self.those(Sight.THERE)) == len(self.wanted)
 
     def may_be_there(self) -> bool:
-        """Return whether a part is there, or was: then it cannot be told that nothing was committed."""
-        return bool(self.those(Sight.THERE, Sight.CLEANED))
+        """Return whether a part is there, or may have been: then it cannot be told that nothing was committed.
+
+        What was never there says that nothing was, as all of it is committed or nothing.
+        """
+        return bool(self.those(Sight.THERE) or (self.those(Sight.GONE) and not self.those(Sight.ABSENT)))
 
     def __str__(self) -> str:
         words = {
             Sight.THERE: "There",
             Sight.ABSENT: "Not there",
             Sight.OTHER: "Another writer's, as far as can be told",
-            Sight.CLEANED: "Cleaned up",
+            Sight.GONE: "Gone, cleaned up for example",
         }
         those = ((word, self.those(sight)) for sight, word in words.items())
         return ". ".join(f"{word}: {', '.join(map(str, some))}" for word, some in those if some)

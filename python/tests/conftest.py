@@ -118,6 +118,7 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
         if isinstance(fault, int) or fault == "locked":
             said = {"error": f"refused with {fault}", "code": 17, "detail": "", "instance": ""}
             if fault == "locked":
+                said["entry"] = 0
                 said["locked_by"] = "01a1fe32-b018-7749-b091-c787866bc41d"
             self.answer(503 if fault == "locked" else fault, json.dumps(said).encode(), "application/json")
             return

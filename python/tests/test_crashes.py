@@ -279,7 +279,7 @@ def test_a_commit_whose_versions_are_cleaned_up_is_not_refused(world, relay, gat
         gateway.table(*table).insert(rows(400, 1))
         gateway.table(*table).cleanup_old_versions(older_than=timedelta(0))
     relay.lose = ["forgotten"]
-    with pytest.raises(nsgate.Unknown, match="Cleaned up: prod") as raised:
+    with pytest.raises(nsgate.Unknown, match="Gone, cleaned up for example: prod") as raised:
         error.wait(timeout=20)
     relay.lose = []
     assert raised.value.wait().transaction_id, "the gateway has not forgotten it"
@@ -306,6 +306,14 @@ def test_a_look_at_catalogs_that_hang_ends_with_the_commits_time(world, relay, g
     relay.hangs = None
     relay.lose = []
     assert tx.wait().transaction_id
+
+
+def test_a_lock_before_a_commit_that_is_forgotten_makes_it_no_conflict(world, relay, gateway, tables):
+    relay.lose = ["before", "locked", "after", "forgotten"]
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert relay.lose == [] and len(relay.batches) == 4
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
 
 
 def test_where_the_catalogs_cannot_be_asked_a_conflict_is_no_end(world, relay, gateway, tables):

@@ -25,7 +25,7 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
         );
     }
     if list.gateways.iter().any(|one| one.recovers) {
-        let what = "this gateway has the batch log, and recovers its batches: batches, and tables that they are on, wait";
+        let what = "this gateway has the batch log, and recovers its batches: until then it serves no table";
         findings.push(Finding::new(Urgency::Notice, what).run("nsgate gateways"));
     }
     if report.log_is_away {
