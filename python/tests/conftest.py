@@ -70,7 +70,8 @@ class Relay(http.server.ThreadingHTTPServer):
     """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
 
     A number is a status that the gateway answers with, of its own accord; `locked` is a 503 that names a lock.
-    `undone` is a 409 because the gateway stopped before the decision.
+    `undone` is a 409 because the gateway stopped before the decision, `ended as it was` one because an operator has
+    ended the batch.
     `forgotten` is a repeat whose first time the gateway's log does not know any more: it comes with another key.
     `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. With `other_tags`, a
     catalog gives what it publishes another tag than it had when it was staged. One that `lies` does not find a version
@@ -122,8 +123,9 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
                 said["locked_by"] = "01a1fe32-b018-7749-b091-c787866bc41d"
             self.answer(503 if fault == "locked" else fault, json.dumps(said).encode(), "application/json")
             return
-        if fault == "undone":
-            said = {"error": "the gateway stopped before it was decided", "code": 14, "detail": "", "instance": ""}
+        if fault in ("undone", "ended as it was"):
+            code = 14 if fault == "undone" else 19
+            said = {"error": f"it was {fault}", "code": code, "detail": "", "instance": ""}
             self.answer(409, json.dumps(said).encode(), "application/json")
             return
         if fault == "before":

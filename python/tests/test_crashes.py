@@ -337,9 +337,17 @@ def test_a_commit_that_a_restart_has_undone_needs_no_look_at_the_catalogs(world,
     tx.table(*tables[0]).insert(rows(300, 1))
     relay.lose = ["before", "undone"]
     relay.is_down = True
-    with pytest.raises(nsgate.Conflict, match="stopped before"):
+    with pytest.raises(nsgate.Conflict, match="it was undone"):
         tx.commit()
     assert gateway.versions(tables[0]) == [1]
+
+
+def test_a_commit_that_an_operator_has_ended_as_it_was_is_looked_for(world, relay, gateway, tables):
+    relay.lose = ["after", "ended as it was"]
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert len(relay.batches) == 2
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
 
 
 def test_a_repetition_of_a_commit_that_was_undone_begins_again(gateway, tables):

@@ -1,6 +1,7 @@
 //! The command `nsgate batches`: what it shows an operator, and the effect of the operator's decisions.
 
 mod resolve;
+mod stranded;
 mod watch;
 
 use std::process::{Command, Output};

@@ -319,45 +319,6 @@ async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be() {
-    let mut world = world("lock_timeout: 200ms").await;
-    let id = built_on(&world).await;
-    world.kill();
-    let file = world.folder().join("gateway.yaml");
-    let yaml = std::fs::read_to_string(&file).unwrap();
-    let replaced = yaml
-        .replace("  west:", "  lake:")
-        .replace("backend: west", "backend: lake")
-        .replace(&world.catalog("west").uri(), "http://127.0.0.1:1");
-    std::fs::write(&file, replaced).unwrap();
-    world.restart().await;
-    let said = printed(&world, &["list"]).await;
-    for words in ["stranded", "west", "configured"] {
-        assert!(said.contains(words), "`{words}` is not in\n{said}");
-    }
-    assert_eq!(
-        world
-            .metric("nsgate_batches_open{state=\"stranded\"}")
-            .await
-            .to_string(),
-        "1"
-    );
-    let refused = complained(&admin(&world), &["resolve", &id, "--abort"]).await;
-    assert!(refused.contains("configure it again"), "{refused}");
-    let said = printed(&world, &["resolve", &id, "--commit", "--why", "moved"]).await;
-    assert!(said.starts_with("decision carried out"), "{said}");
-    assert_eq!(
-        world
-            .metric("nsgate_batches_open{state=\"stranded\"}")
-            .await
-            .to_string(),
-        "0"
-    );
-    world.restart().await;
-    over(&world).await;
-}
-
-#[tokio::test]
 async fn a_decision_about_no_batch_changes_nothing() {
     let world = world("").await;
     let address = admin(&world);
