@@ -140,6 +140,8 @@ fn built_on_a_version_undone_before(meanwhile: &str) {
         built
     });
     assert!(reply.status >= 400, "{reply:?}");
+    // A client that comes before finds version 2 in storage, too.
+    scene.settles(T, &json!([1]));
     let (told, late) = thread::scope(|threads| {
         let other = threads.spawn(|| scene.through(meanwhile, T, &[json!(7), json!(3)]));
         // The writer's create has reached the gateway by then, or comes later.
