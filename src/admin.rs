@@ -155,16 +155,14 @@ impl Admin {
             let page = Problem::new(Code::PermissionDenied, words).at(path);
             return page.into_response();
         }
-        if gateways::is_about_batches(path)
-            && let Some(words) = gateways::recovering(shown)
-        {
-            let problem = Problem::new(Code::ServiceUnavailable, words);
-            return problem.at(path).into_response();
-        }
-        if gateways::is_about_batches(path)
-            && let Some(elsewhere) = gateways::elsewhere(shown)
-        {
-            return gateways::pass_on(elsewhere, request).await;
+        if gateways::is_about_batches(path) {
+            if let Some(words) = gateways::recovering(shown) {
+                let problem = Problem::new(Code::ServiceUnavailable, words);
+                return problem.at(path).into_response();
+            }
+            if let Some(elsewhere) = gateways::elsewhere(shown) {
+                return gateways::pass_on(elsewhere, request).await;
+            }
         }
         self.page(request).await
     }

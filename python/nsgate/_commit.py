@@ -154,14 +154,10 @@ class PendingCommit:
         # what is in the way may be its own. A refusal of all of it is what the log says: nothing is left, unless an
         # operator has ended it as it was.
         if isinstance(answer.get("entry"), int) or answer.get("code") == ENDED_AS_IT_WAS:
-            # A new one each time: what was absent at an earlier refusal may be there by now.
-            search = Search(self.gateway, self.makes)
-            while not search.is_over:
-                try:
-                    search.go_on(pace)
-                except Exception as error:
-                    if not pace.pause(getattr(error, "retry_after", None) or 0.0):
-                        return f"{problem}; whether its versions are there cannot be asked for ({error})"
+            try:
+                search = self._searched(pace)
+            except Exception as error:
+                return f"{problem}; whether its versions are there cannot be asked for ({error})"
             if search.is_complete():
                 return Committed(self.transaction_id, self.changes)
             if search.may_be_there():
@@ -216,14 +212,25 @@ class PendingCommit:
 
     def _looked_up(self, pace: Pace) -> Committed:
         """Ask the catalogs how a forgotten request ended. Raises ``Unknown`` if they do not tell."""
-        search = Search(self.gateway, self.makes)
         try:
-            search.go_on(pace)
+            search = self._searched(pace)
         except Exception as error:
             raise Unknown(f"{self.forgotten}. They cannot be asked for now ({error})", self) from error
         if search.is_complete():
             return Committed(self.transaction_id, self.changes)
         raise Unknown(f"{self.forgotten}. {search}", self)
+
+    def _searched(self, pace: Pace) -> Search:
+        """Search the catalogs for what the request makes. Raises what keeps it from searching until the time is up."""
+        # A new one each time: what was absent at an earlier refusal may be there by now.
+        search = Search(self.gateway, self.makes)
+        while not search.is_over:
+            try:
+                search.go_on(pace)
+            except Exception as error:
+                if not pace.pause(getattr(error, "retry_after", None) or 0.0):
+                    raise
+        return search
 
     def _asked(self, pace: Pace) -> Optional[str]:
         """Look once; return why the outcome is not known, or None where repeating the request tells it."""

@@ -312,18 +312,27 @@ class Held(LanceNamespace):
 
     def is_as_opened(self, chain: Chain) -> bool:
         """Ask whether the version that the changes were made at is still the table's own."""
-        request = {"id": list(chain.table), "version": chain.opened}
+        described = self.described(chain, chain.opened)
+        return described is not None and not differs(chain.opened_as, described)
+
+    def described(self, chain: Chain, version: int) -> Optional[Dict[str, Any]]:
+        """Ask for the description of a version; None if it is not there."""
+        request = {"id": list(chain.table), "version": version}
         if chain.branch is not None:
             request["branch"] = chain.branch
+        answer = self.found(chain.table, lambda: self.client.describe_table_version(request))
+        return None if answer is None else dict(answer["version"])
+
+    def found(self, table: TableId, question: Callable[[], Any]) -> Any:
+        """Return the answer to a question; None if what is asked for is not there."""
         try:
-            answer = self._asked(chain.table, lambda: self.client.describe_table_version(request))
+            return self._asked(table, question)
         except Error:
             raise
         except Exception as error:
             if type(error).__name__.endswith("NotFoundError"):
-                return False
+                return None
             raise
-        return not differs(chain.opened_as, dict(answer["version"]))
 
     def describe(self, table: TableId) -> Any:
         """Describe a table. Raises ``Unmanaged`` before anything is written."""

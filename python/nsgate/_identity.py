@@ -5,11 +5,11 @@ from __future__ import annotations
 import concurrent.futures
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
 
 from lance_namespace import DescribeTableRequest
 
-from ._held import Chain, Held, TableId, named, translated
+from ._held import Chain, Held, TableId, named
 from ._http import Pace
 from ._table import latest
 from .errors import Unavailable
@@ -55,27 +55,24 @@ class Identity:
     def look(self, gateway: Gateway) -> Sight:
         """Ask what everybody sees. Raises whatever keeps it from looking."""
         client = gateway.namespace_client
+        chain = Chain(self.table, self.branch, "pylance", opened=self.version)
+        held = Held(client, chain.owner, lambda *_: chain)
         if not self.version:
-            table = found(self.table, lambda: client.describe_table(DescribeTableRequest(id=list(self.table))))
+            request = DescribeTableRequest(id=list(self.table))
+            table = held.found(self.table, lambda: client.describe_table(request))
             if table is None:
                 return Sight.ABSENT
             return Sight.THERE if plain(table.location) == plain(self.location) else Sight.OTHER
-        chain = Chain(self.table, self.branch, "pylance", opened=self.version)
-        held = Held(client, chain.owner, lambda *_: chain)
-        asked = {"id": list(self.table), "version": self.version}
-        if self.branch is not None:
-            asked["branch"] = self.branch
         # First: a version that is being undone is hidden by the gateway, but not by storage.
-        answer = found(self.table, lambda: client.describe_table_version(asked))
-        if answer is None:
-            last = found(self.table, lambda: held.latest(chain))
+        described = held.described(chain, self.version)
+        if described is None:
+            last = held.found(self.table, lambda: held.latest(chain))
             if last is not None and last < self.version:
                 return Sight.ABSENT
             # One answer may be wrong.
-            answer = found(self.table, lambda: client.describe_table_version(asked))
-            if answer is None:
+            described = held.described(chain, self.version)
+            if described is None:
                 return Sight.GONE
-        described = dict(answer["version"])
         if self.e_tag is not None and described.get("e_tag") == self.e_tag:
             return Sight.THERE
         if self.record is None or described.get("manifest_size") not in (None, self.size):
@@ -164,19 +161,6 @@ class Search:
         if left:
             raise Unavailable("the catalogs do not answer in time")
         return wanted
-
-
-def found(table: TableId, question: Callable[[], Any]) -> Any:
-    """Return the answer of a namespace client; None if what is asked for is not there."""
-    try:
-        return question()
-    except Exception as error:
-        if type(error).__name__.endswith("NotFoundError"):
-            return None
-        known = translated(table, error)
-        if known is error:
-            raise
-        raise known from error
 
 
 def plain(location: Optional[str]) -> Optional[str]:

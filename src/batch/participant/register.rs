@@ -289,10 +289,10 @@ mod tests {
     #[test]
     fn the_part_below_the_root_is_a_name_and_not_a_part_of_a_url() {
         for (location, name) in [
-            ("file:///root/a_n%C3%A4me$t", Some("a_näme$t")),
-            ("s3://bucket/root/a_100%25$t/", Some("a_100%$t")),
-            ("/root/a_100%25$t", Some("a_100%25$t")),
-            ("file:///root/a_%FF", None),
+            ("file:///catalog/a_n%C3%A4me$t", Some("a_näme$t")),
+            ("s3://bucket/catalog/a_100%25$t/", Some("a_100%$t")),
+            ("/catalog/a_100%25$t", Some("a_100%25$t")),
+            ("file:///catalog/a_%FF", None),
             ("nowhere", None),
         ] {
             assert_eq!(below_root(location).as_deref(), name, "{location}");

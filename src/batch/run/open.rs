@@ -245,8 +245,7 @@ impl OpenBatches {
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
             let entry = &mut batch.entries[entry];
-            let why = hazard.map(|hazard| Cow::Borrowed(reason(hazard, &entry.action)));
-            entry.hazard = why;
+            entry.hazard = hazard.map(|hazard| Cow::Borrowed(reason(hazard, &entry.action)));
             batch.state = batch.undoing();
         });
     }

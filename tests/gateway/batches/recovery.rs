@@ -136,7 +136,7 @@ async fn a_batch_that_was_undone_is_told_so_for_as_long_as_its_key_is_known() {
     assert_both(&world, &[1, 2], "begun again").await;
 }
 
-/// It is no less undone because a catalog was away when the gateway came back: what it staged is used up.
+/// Holds also if a catalog was away when the gateway came back: what the batch staged is used up.
 #[tokio::test]
 async fn nor_is_one_tried_anew_whose_catalog_is_away_after_the_start() {
     let mut world = world("prepare_timeout: 1s").await;

@@ -49,7 +49,7 @@ async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be
     over(&world).await;
 }
 
-/// What was made of it stays, so its client must not take the refusal for one that leaves nothing.
+/// Leaves what was made of it, so its client must not take the refusal for one after which nothing is there.
 #[tokio::test]
 async fn a_batch_that_is_ended_as_it_was_says_to_look_at_its_tables() {
     let mut world = world("").await;
