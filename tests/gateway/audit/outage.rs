@@ -1,6 +1,6 @@
 //! An audit log that cannot be written: stated, counted, and changes go on or are refused as configured.
 
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -169,6 +169,13 @@ async fn a_full_disk_holds_up_no_change_otherwise_and_lost_lines_are_counted() {
     .await;
 }
 
+/// True if nobody can read what a gateway writes to standard error: a process that another test starts has the reader
+/// too, until it runs its program.
+fn has_no_reader(gateway: u32) -> bool {
+    let written = std::fs::write(format!("/proc/{gateway}/fd/2"), "\n");
+    written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
 #[tokio::test]
 async fn a_reader_that_is_gone_is_like_a_full_disk() {
     for required in [true, false] {
@@ -191,6 +198,7 @@ async fn a_reader_that_is_gone_is_like_a_full_disk() {
         };
         assert_eq!(line["request"], "seen");
         drop(log);
+        until("nobody has the reader", || has_no_reader(gateway.id())).await;
         let first = insert(&client, "unseen").await;
         let second = insert(&client, "refused").await;
         if required {
