@@ -27,7 +27,7 @@ mod undo;
 mod untrue_renames;
 mod waiting;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -157,6 +157,20 @@ pub async fn settled(world: &World) {
     };
     let settled = tokio::time::timeout(PATIENCE, settles).await;
     assert!(settled.is_ok(), "a batch is never over");
+}
+
+/// Waits until no batch asks a catalog for anything more: a rename is answered before the old name is looked for.
+pub async fn at_rest(world: &World) {
+    let begun = Instant::now();
+    loop {
+        let page = world.admin().get("/batches").await.ok().json();
+        let mut batches = page["batches"].as_array().unwrap().iter();
+        if batches.all(|batch| batch["state"] == "watching") {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "these do not end: {page}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Checks that both tables show `versions`, and that the catalogs have exactly these.

@@ -1,12 +1,9 @@
 //! Operations with tables in their bodies: each table is checked before anything is written or locked.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use super::{CALLERS, asked, fresh, setup};
-use crate::batches::{settled, until};
-use crate::catalog::faults::PATIENCE;
+use crate::batches::at_rest;
 use crate::client::{Client, Reply};
 use crate::harness::World;
 
@@ -47,20 +44,6 @@ fn operation(world: &World, kind: usize, namespace: &str, table: &str) -> Value 
             version(world, namespace, table);
             json!({"deregister_table": {"id": [namespace, table]}})
         }
-    }
-}
-
-/// Waits until no batch asks a catalog for anything more: a rename is answered before the old name is looked for.
-async fn at_rest(world: &World) {
-    let begun = Instant::now();
-    loop {
-        let page = world.admin().get("/batches").await.ok().json();
-        let mut batches = page["batches"].as_array().unwrap().iter();
-        if batches.all(|batch| batch["state"] == "watching") {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "these do not end: {page}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -174,7 +157,6 @@ async fn both_names_of_a_rename_are_checked() {
         (&both, "foreign", json!({"new_table_name": "u"}), false),
     ] {
         for in_batch in [false, true] {
-            at_rest(&world).await;
             fresh(&world);
             // The catalogs share one storage, so that a table can move from one to the other.
             let (one, other) = (world.catalog("own"), world.catalog("foreign"));
@@ -196,11 +178,10 @@ async fn both_names_of_a_rename_are_checked() {
                 assert_denied(&world, &reply, &words, &case);
             } else {
                 assert_eq!(reply.status, 200, "{case}: {reply:?}");
-                let catalog = world.catalog(old);
+                at_rest(&world).await;
                 let name = format!("{old}$t1");
-                let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
-                until("the old name is gone", gone).await;
-                settled(&world).await;
+                let tables = world.catalog(old).store().tables();
+                assert!(tables.iter().all(|(id, _)| *id != name), "{case}");
             }
         }
     }

@@ -1,34 +1,16 @@
 //! A table that is dropped by its new name while its old one is still being removed. Without its data the catalog says
 //! of the old name that it is gone, which proves nothing about the removal.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
+use super::super::at_rest;
 use super::{hold_deregister, moved, names, over};
-use crate::PATIENCE;
 use crate::client::{Reply, full};
 use crate::harness::World;
 
 async fn drop_table(world: &World, table: &str) -> Reply {
     let target = format!("/v1/table/{table}/drop");
     world.client().post(&target, &Value::Null).await
-}
-
-/// Waits until the gateway knows that the old name is removed, which is after the catalog has done it.
-async fn removed(world: &World) {
-    let removes = async {
-        while world
-            .metric("nsgate_batches_open{state=\"committed\"}")
-            .await
-            > 0.0
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let removed = tokio::time::timeout(PATIENCE, removes).await;
-    assert!(removed.is_ok(), "the old name is never removed");
-    assert!(!names(world, "west").contains(&"west$t1".to_owned()));
 }
 
 #[tokio::test]
@@ -54,7 +36,7 @@ async fn a_table_is_dropped_once_its_old_name_is_removed() {
     let west = world.catalog("west");
     assert!(west.seen_of("drop_table").is_empty() && west.seen_of("create_table").is_empty());
     gate.open();
-    removed(&world).await;
+    at_rest(&world).await;
     drop_table(&world, "west%24u").await.ok();
     assert_eq!(world.catalog("west").seen_of("drop_table").len(), 1);
 }
@@ -94,7 +76,7 @@ async fn a_catalog_renames_a_table_again_once_its_old_name_is_removed() {
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     assert!(east.seen_of("rename_table").is_empty());
     gate.open();
-    removed(&world).await;
+    at_rest(&world).await;
     again().await.ok();
     assert_eq!(east.seen_of("rename_table").len(), 1);
 }
