@@ -75,7 +75,7 @@ class Relay(http.server.ThreadingHTTPServer):
     `forgotten` is a repeat whose first time the gateway's log does not know any more: it comes with another key.
     `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. With `other_tags`, a
     catalog gives what it publishes another tag than it had when it was staged. One that `lies` does not find a version
-    when it is first asked for one of its table.
+    when it is first asked for one of its table; one that is `busy` answers 429 so many times when it is asked for one.
     """
 
     daemon_threads = True
@@ -88,6 +88,7 @@ class Relay(http.server.ThreadingHTTPServer):
         self.hangs = None
         self.other_tags = False
         self.lies = False
+        self.busy = 0
         self.lied, self.told = 0, set()
         super().__init__(("127.0.0.1", port), RelayHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -127,6 +128,11 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             code = 14 if fault == "undone" else 19
             said = {"error": f"it was {fault}", "code": code, "detail": "", "instance": ""}
             self.answer(409, json.dumps(said).encode(), "application/json")
+            return
+        if self.server.busy and self.path.split("?")[0].endswith("/version/describe"):
+            self.server.busy -= 1
+            said = {"error": "slow down", "code": 21, "detail": "", "instance": self.path}
+            self.answer(429, json.dumps(said).encode(), "application/json")
             return
         if fault == "before":
             self.close_connection = True

@@ -308,6 +308,30 @@ def test_a_look_at_catalogs_that_hang_ends_with_the_commits_time(world, relay, g
     assert tx.wait().transaction_id
 
 
+def test_a_look_at_catalogs_that_are_busy_goes_on(world, relay, gateway, tables):
+    relay.lose = ["after", "forgotten"]
+    relay.busy = 5
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert relay.busy == 0 and len(relay.batches) == 2
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
+
+
+def test_a_version_whose_record_pylance_cannot_read_is_anothers(gateway, tables):
+    """So is the compaction of a table whose index has changed, with pylance 14."""
+    table = gateway.table(*tables[0])
+    table.create_scalar_index("id", "BTREE")
+    table.delete("id = 299")
+    table.optimize.compact_files(materialize_deletions_threshold=0.0)
+    [version] = gateway.versions(tables[0])
+    with pytest.raises(TypeError):
+        gateway.table(*tables[0]).read_transaction(version)
+    asked = {"id": list(tables[0]), "version": version}
+    size = gateway.namespace_client.describe_table_version(asked)["version"]["manifest_size"]
+    ours = Identity(tables[0], None, version, e_tag="ours", size=size, record="ours")
+    assert ours.look(gateway) is Sight.OTHER
+
+
 def test_a_lock_before_a_commit_that_is_forgotten_makes_it_no_conflict(world, relay, gateway, tables):
     relay.lose = ["before", "locked", "after", "forgotten"]
     through = nsgate.connect(relay.address, token=world.token)
