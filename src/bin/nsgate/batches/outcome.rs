@@ -48,7 +48,10 @@ fn now(entry: &OpenEntry, state: BatchState, decision: Decision) -> &'static str
         (Decision::Abort, BatchState::Hazard) if waited => {
             "is deleted; if it is not as the batch staged it, or another one stands on it, it stays hidden and its table locked: see `nsgate batches list`"
         }
-        (_, BatchState::Hazard) | (Decision::Abort, _) => "is rolled back",
+        (_, BatchState::Hazard) | (Decision::Abort, _) => match entry.action.as_ref() {
+            "deregister" | "delete_versions" => "was not done: nothing is removed",
+            _ => "is rolled back",
+        },
         (Decision::Commit, BatchState::Committed) => {
             "is done as far as the catalog did it; what could not be removed is kept, and readers see it"
         }
@@ -88,6 +91,24 @@ mod tests {
                         prod$items in lake: version 7 is rolled back\n  \
                         its tables are unlocked: writers may go on";
         assert_eq!(said, expected);
+    }
+
+    /// A batch removes what it removes only once it is committed.
+    #[test]
+    fn what_a_batch_was_to_remove_was_not_done_unless_it_was_committed() {
+        for (state, decision) in [
+            ("hazard", Decision::Commit),
+            ("hazard", Decision::Abort),
+            ("undecided", Decision::Abort),
+        ] {
+            let mut batch = batch(state);
+            let entry = &mut batch.entries[1].entry;
+            (entry.version, entry.action, entry.change) =
+                (None, "deregister".into(), "deregister".into());
+            let said = what_holds(&batch, decision, false);
+            let expected = "prod$items in lake: deregister was not done: nothing is removed";
+            assert!(said.contains(expected), "{said}");
+        }
     }
 
     #[test]
