@@ -58,7 +58,13 @@ class PendingCommit:
     """One request to commit, repeated with the same key until its outcome is known."""
 
     def __init__(
-        self, gateway: Gateway, path: str, body: bytes, changes: Tuple[Change, ...], makes: List[Identity]
+        self,
+        gateway: Gateway,
+        path: str,
+        body: bytes,
+        changes: Tuple[Change, ...],
+        makes: List[Identity],
+        clean_up: Optional[Callable[[], None]] = None,
     ) -> None:
         self.gateway = gateway
         self.path = path
@@ -66,20 +72,29 @@ class PendingCommit:
         self.changes = changes
         # What it makes: the catalogs tell whether it was carried out where the gateways have forgotten it.
         self.makes = makes
+        # Takes away what is staged; None in another process.
+        self.clean_up = clean_up
         self.key = str(uuid.uuid4())
         self.transaction_id: Optional[str] = None
         # Whether the request may have been carried out: it was sent, and the answer did not tell.
         self.is_uncertain = False
         # Whether the gateway may have got anything of it.
         self.was_sent = False
+        # Whether it may be sent again with its key: the last refusal passes, and the gateway does not keep it. A copy
+        # that arrives late is the same commit then, and not a second one.
+        self.may_be_repeated = True
         # Why only the catalogs can tell how it ended: the gateways' log has forgotten it.
         self.forgotten: Optional[str] = None
         # The outcome, once it is known.
         self.result: Optional[Committed] = None
         self.refused: Optional[Refused] = None
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "clean_up": None}
+
     def settle(self, timeout: float, waiting: Callable[[str], None] = lambda _: None) -> Committed:
         """Send the request until there is a definite answer. Raises an ``Error`` for every other outcome."""
+        self.refused = None
         try:
             self.result = self._settled(timeout, waiting)
         except Refused as refused:
@@ -127,6 +142,7 @@ class PendingCommit:
     ) -> Union[Committed, str]:
         """Return the result that an answer tells, or why it tells none. Raises an ``Error`` for every other outcome."""
         known = answer.get("transaction_id")
+        self.may_be_repeated = status != 409 and not answer.get("decided")
         if status == 200 and known:
             return Committed(known, self.changes)
         if known:
@@ -177,8 +193,18 @@ class PendingCommit:
 
         It is repeated only where it cannot be carried out any more, because
         one of its versions, or of its new names, is there: the answer is that
-        of the first time then, or a refusal.
+        of the first time then, or a refusal. After a refusal what is staged is
+        taken away, so that a copy of the request that arrives later is
+        refused, too, whatever becomes of what was in its way.
         """
+        try:
+            return self._learned(timeout)
+        except Refused:
+            if self.clean_up is not None:
+                self.clean_up()
+            raise
+
+    def _learned(self, timeout: float) -> Committed:
         if self.result is not None:
             return self.result
         if not self.is_uncertain:
@@ -264,6 +290,9 @@ class PendingCommit:
         status, answer, headers = self.gateway._http.post(path, json.dumps(body).encode(), timeout=pace.left())
         if status == 200:
             return answer
+        if not isinstance(answer.get("code"), int):
+            # A proxy that does not find the gateway, for example. It says nothing of the tables.
+            raise Unavailable(f"status {status}, and not in the contract's form: is this the gateway?")
         if status == 404:
             return {}
         raise refusal(status, answer, headers.get("Retry-After"))

@@ -18,6 +18,11 @@ from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, 
 
 TableId = Tuple[str, ...]
 AUTO_CLEANUP = "lance.auto_cleanup."
+# The classes of the errors in which Lance reports another one.
+LANCES = (OSError, RuntimeError, ValueError)
+# The words of Lance and its client for a request that was refused for now, and for one without an answer.
+BUSY = ("Namespace error: Service unavailable: ", ": Unavailable: ")
+SILENT = ("Failed to execute request", "Failed to parse error response", "Commit result for version")
 
 
 @dataclass
@@ -116,10 +121,10 @@ def differs(one: Optional[Dict[str, Any]], other: Optional[Dict[str, Any]]) -> b
 
 
 def recreated(chain: Chain) -> Conflict:
-    """Return the error for a table that was dropped and created anew."""
+    """Return the error for a table of this name that is another one by now, or is gone."""
     return Conflict(
-        f"{chain.name} was dropped and created anew since version {chain.opened} was opened; start again, for example "
-        "with `gateway.run`",
+        f"{chain.name} was dropped, renamed or created anew since version {chain.opened} was opened; start again, for "
+        "example with `gateway.run`",
         table=chain.table,
         branch=chain.branch,
     )
@@ -127,13 +132,16 @@ def recreated(chain: Chain) -> Conflict:
 
 def translated(table: TableId, error: Exception) -> Exception:
     """Return this package's error for one of a namespace client, or the same error if there is none."""
-    kind = type(error).__name__
+    kind, text = type(error).__name__, str(error)
+    name = f"{named(table)}: " if table else ""
     # Lance's own errors have the text of the client's, but not its class.
-    silent = any(words in str(error) for words in ("Failed to execute request", "Commit result for version"))
-    if silent or kind in ("ServiceUnavailableError", "ThrottlingError", "InternalError"):
-        return Unavailable(f"{named(table)}: {'the gateway does not answer' if silent else error}", table=table)
+    if any(words in text for words in SILENT):
+        return Unavailable(f"{name}the gateway does not answer", table=table)
+    busy = type(error) in LANCES and any(words in text for words in BUSY)
+    if busy or kind in ("ServiceUnavailableError", "ThrottlingError", "InternalError"):
+        return Unavailable(f"{name}{error}", table=table)
     if kind in ("UnauthenticatedError", "PermissionDeniedError"):
-        return Refused(f"{named(table)}: {error}", table=table, status=401 if kind.startswith("Una") else 403)
+        return Refused(f"{name}{error}", table=table, status=401 if kind.startswith("Una") else 403)
     return error
 
 
@@ -162,17 +170,18 @@ class Held(LanceNamespace):
         self._latest_seen: Dict[Tuple[TableId, Optional[str]], Dict[str, Any]] = {}
 
     @contextlib.contextmanager
-    def plainly(self) -> Iterator[None]:
-        """Raise the error of a request that has failed, where Lance raises one in words of its own."""
+    def plainly(self, table: TableId) -> Iterator[None]:
+        """Raise the error of a request about a table that has failed, where Lance raises one in words of its own."""
         self._trouble = None
         try:
             yield
         except Error:
             raise
         except Exception as error:
-            if self._trouble is not None:
-                raise self._trouble from error
-            raise
+            known = self._trouble or translated(table, error)
+            if known is error:
+                raise
+            raise known from error
 
     def _asked(self, table: Any, question: Callable[[], Any]) -> Any:
         try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
 
 from lance_namespace import DescribeTableRequest
 
-from ._held import Chain, Held, TableId, named
+from ._held import Chain, Held, TableId, differs, named
 from ._http import Pace
 from ._table import latest
 from .errors import Unavailable
@@ -28,7 +28,8 @@ class Sight(enum.Enum):
     ABSENT = "absent"
     # Another writer's, as far as its tag and Lance's record tell.
     OTHER = "other"
-    # A later version is there and this one is not, or the table is not: it may have been there before.
+    # A later version is there and this one is not, or the table of this name is gone, or is another one: it may have
+    # been there before.
     GONE = "gone"
 
 
@@ -48,6 +49,10 @@ class Identity:
     record: Optional[str] = None
     # Where the data of a new table are.
     location: Optional[str] = None
+    # The version that the changes were made at, and what the catalog said of it then: it tells the table from another
+    # one that has its name since.
+    opened: int = 0
+    opened_as: Optional[Dict[str, Any]] = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return named(self.table, self.branch) + (f" version {self.version}" if self.version else "")
@@ -68,22 +73,28 @@ class Identity:
         if described is None:
             last = held.found(self.table, lambda: held.latest(chain))
             if last is not None and last < self.version:
-                return Sight.ABSENT
+                return Sight.ABSENT if self._is_same(held, chain) else Sight.GONE
             # One answer may be wrong.
             described = held.described(chain, self.version)
             if described is None:
                 return Sight.GONE
         if self.e_tag is not None and described.get("e_tag") == self.e_tag:
             return Sight.THERE
+        others = Sight.OTHER if self._is_same(held, chain, True) else Sight.GONE
         if self.record is None or described.get("manifest_size") not in (None, self.size):
-            return Sight.OTHER
+            return others
         dataset = latest(held, chain, self.version)
         try:
             record = dataset.read_transaction(self.version)
         except TypeError:
             # pylance 14 cannot read the record of a compaction that has changed an index. Its own have no record.
-            return Sight.OTHER
-        return Sight.THERE if record is not None and record.uuid == self.record else Sight.OTHER
+            return others
+        return Sight.THERE if record is not None and record.uuid == self.record else others
+
+    def _is_same(self, held: Held, chain: Chain, if_cleaned_up: bool = False) -> bool:
+        """Ask whether the table is the one that was changed."""
+        described = held.described(chain, self.opened) if self.opened else None
+        return if_cleaned_up if described is None else not differs(self.opened_as, described)
 
 
 def identities(chain: Chain) -> List[Identity]:
@@ -94,7 +105,8 @@ def identities(chain: Chain) -> List[Identity]:
         record = chain.records.get(version)
         uuid = None if record is None else record.uuid
         tag, size = entry.get("e_tag"), entry.get("manifest_size")
-        return Identity(chain.table, chain.branch, version, tag, size, uuid)
+        at = (chain.opened, chain.opened_as)
+        return Identity(chain.table, chain.branch, version, tag, size, uuid, None, *at)
 
     return [identity(entry) for entry in chain.entries]
 
@@ -128,16 +140,18 @@ class Search:
     def may_be_there(self) -> bool:
         """Return whether a part is there, or may have been: then it cannot be told that nothing was committed.
 
-        What was never there says that nothing was, as all of it is committed or nothing.
+        What was never there says that nothing was, as all of it is committed or nothing. A new table that is not there
+        may have been.
         """
-        return bool(self.those(Sight.THERE) or (self.those(Sight.GONE) and not self.those(Sight.ABSENT)))
+        never = [one for one in self.those(Sight.ABSENT) if one.version]
+        return bool(self.those(Sight.THERE) or (self.those(Sight.GONE) and not never))
 
     def __str__(self) -> str:
         words = {
             Sight.THERE: "There",
             Sight.ABSENT: "Not there",
             Sight.OTHER: "Another writer's, as far as can be told",
-            Sight.GONE: "Gone, cleaned up for example",
+            Sight.GONE: "Gone, cleaned up or renamed for example",
         }
         those = ((word, self.those(sight)) for sight, word in words.items())
         return ". ".join(f"{word}: {', '.join(map(str, some))}" for word, some in those if some)

@@ -142,15 +142,15 @@ class Connection:
 
     def _opened(self, table: TableId, options: Dict[str, Any]) -> Any:
         described = self._client.describe(table)
-        with self._client.plainly():
+        with self._client.plainly(table):
             opened: Any = self._inner.open_table(table[-1], namespace_path=list(table[:-1]), **options)
+            same = lance.dataset(namespace_client=self._client.client, table_id=list(table), version=opened.version)
         chain = self._chain_of(table, None, "lancedb")
         chain.opened = opened.version
         chain.opened_as = self._client.seen(chain, opened.version)
         # lancedb does not tell which rows a change depends on.
         chain.read = True
         chain.location = described.location
-        same = lance.dataset(namespace_client=self._client.client, table_id=list(table), version=opened.version)
         chain.cleans_up = cleans_up(same.config())
         opened.__class__ = Table
         opened._chain = chain

@@ -31,7 +31,7 @@ TRIES = 4
 
 
 def is_intact(client: Held, chain: Chain, transactions: Optional[List[Any]]) -> bool:
-    """Return whether staged changes can be sent again as they are: nothing has happened to their table.
+    """Return whether staged changes can be sent again as they are: their table is the same, and has not changed.
 
     Only where storage is this machine's: a manifest may have been used up by
     a commit that was undone, and elsewhere that is not known.
@@ -39,8 +39,8 @@ def is_intact(client: Held, chain: Chain, transactions: Optional[List[Any]]) -> 
     paths = chain.staged_files()
     if paths is None or not all(map(os.path.exists, paths)):
         return False
-    chain.listed = client.latest(chain)
-    return is_settled(client, chain, transactions)
+    chain.listed = client.found(chain.table, lambda: client.latest(chain))
+    return is_settled(client, chain, transactions) and client.is_as_opened(chain)
 
 
 def is_settled(client: Held, chain: Chain, transactions: Optional[List[Any]]) -> bool:

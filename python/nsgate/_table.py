@@ -28,7 +28,7 @@ class compacting:
 
 def latest(client: Held, chain: Chain, version: Optional[int] = None) -> lance.LanceDataset:
     """Open the latest version of a table's branch, or another one, with a session of its own."""
-    with client.plainly():
+    with client.plainly(chain.table):
         if chain.branch is None:
             return lance.dataset(namespace_client=client, table_id=list(chain.table), version=version)
         dataset = lance.dataset(namespace_client=client, table_id=list(chain.table))

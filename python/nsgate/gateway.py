@@ -12,6 +12,7 @@ import random
 import re
 import threading
 import time
+import urllib.parse
 import uuid
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,8 @@ T = TypeVar("T")
 UNTESTED = {"lance-namespace": (0, 14), "lancedb": (0, 41), "pylance": (15,)}
 # How many tables of a snapshot are opened at a time.
 OPENING = 16
+# How often a snapshot is taken while names move.
+SNAPSHOTS = 5
 
 
 def connect(
@@ -267,6 +270,10 @@ class Gateway:
         >>> gateway.versions(["prod", "orders"], ["prod", "stock"])
         [..., ...]
         """
+        return [int(version["version"]) for version in self._latest(tables)]
+
+    def _latest(self, tables: Sequence[Sequence[str]]) -> List[Dict[str, Any]]:
+        """Return the latest versions of several tables, as their catalogs describe them."""
         if not tables:
             return []
         for table in tables:
@@ -282,7 +289,7 @@ class Gateway:
                 at_least = 0.0
             else:
                 if status == 200:
-                    return [int(table["version"]["version"]) for table in answer["tables"]]
+                    return [table["version"] for table in answer["tables"]]
                 problem = refusal(status, answer, headers.get("Retry-After"))
                 if status < 500 and status not in PASSING:
                     raise problem
@@ -294,7 +301,8 @@ class Gateway:
         """Open several tables at their latest versions, all of one moment.
 
         A transaction is in all of the datasets or in none of them. One request
-        finds the versions; then each table is opened.
+        finds the versions; then each table is opened. Starts again if a name
+        was given to another table meanwhile.
 
         >>> orders, stock = gateway.snapshot(["prod", "orders"], ["prod", "stock"])
         """
@@ -302,14 +310,18 @@ class Gateway:
 
         client = self.namespace_client
 
-        def opened(table: Sequence[str], version: int) -> Any:
-            return lance.dataset(namespace_client=client, table_id=list(table), version=version)
+        def opened(table: Sequence[str], version: Dict[str, Any]) -> Any:
+            return lance.dataset(namespace_client=client, table_id=list(table), version=int(version["version"]))
 
-        versions = self.versions(*tables)
-        if len(versions) < 2:
-            return tuple(map(opened, tables, versions))
-        with ThreadPoolExecutor(min(OPENING, len(versions))) as pool:
-            return tuple(pool.map(opened, tables, versions))
+        for _ in range(SNAPSHOTS):
+            versions = self._latest(tables)
+            if len(versions) < 2:
+                return tuple(map(opened, tables, versions))
+            with ThreadPoolExecutor(min(OPENING, len(versions))) as pool:
+                datasets = tuple(pool.map(opened, tables, versions))
+            if not any(map(_is_anothers, versions, datasets)):
+                return datasets
+        raise Unavailable("snapshot: the tables are renamed all the time; take it again")
 
     async def snapshot_async(self, *tables: Sequence[str]) -> Tuple[lance.LanceDataset, ...]:
         """Do what ``snapshot`` does without blocking the event loop."""
@@ -500,6 +512,13 @@ def _locations(client: Any, except_for: Container[Tuple[str, ...]]) -> Iterator[
     tables = [table for table in _all_tables(client) if table not in except_for]
     with ThreadPoolExecutor(OPENING) as pool:
         yield from filter(None, pool.map(functools.partial(_location, client), tables))
+
+
+def _is_anothers(version: Dict[str, Any], dataset: lance.LanceDataset) -> bool:
+    """Return whether a version that was found is of another table than the one that was opened by its name."""
+    table, versions, _ = str(version.get("manifest_path")).rpartition("/_versions/")
+    names = (urllib.parse.unquote(path.rstrip("/").rpartition("/")[2]) for path in (table, dataset.uri))
+    return bool(versions) and len(set(names)) == 2
 
 
 def _is_within(place: str, location: str) -> bool:

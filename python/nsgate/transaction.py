@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ._commit import Change, Committed, PendingCommit
-from ._held import Chain, Held, TableId, named, recreated, translated
+from ._held import LANCES, Chain, Held, TableId, named, recreated, translated
 from ._http import Pace
 from ._identity import Identity, identities
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown
@@ -132,7 +132,7 @@ class Transaction:
             if handle is None:
                 client = self._client("pylance")
                 client.describe(table)
-                with client.plainly():
+                with client.plainly(table):
                     handle = self._handles[key] = Table.open(client, self._chain_of(table, branch, "pylance"))
         return handle
 
@@ -413,7 +413,10 @@ class Transaction:
         self._say("committing", detail=f"{len(changes)} tables")
         makes = [identity for chain in chains for identity in identities(chain)]
         makes += [Identity(it.table, None, 0, location=it.handle.uri) for it in self._created.values()]
-        self._pending = pending = PendingCommit(self._gateway, path, json.dumps(request).encode(), changes, makes)
+        body = json.dumps(request).encode()
+        pending = self._pending
+        if pending is None or pending.body != body or not pending.may_be_repeated:
+            pending = self._pending = PendingCommit(self._gateway, path, body, changes, makes, self._clean_up)
         try:
             return pending.settle(pace.left(), lambda problem: self._say("waiting", detail=problem))
         except Refused as refused:
@@ -488,6 +491,9 @@ class Transaction:
         self.rollback()
         if failure is not None and error is not failure and _hides(error, failure):
             raise failure from error
+        known = translated((), error) if isinstance(error, Exception) and not isinstance(error, Error) else None
+        if isinstance(known, Unavailable):
+            raise known from error
 
     async def __aenter__(self) -> Transaction:
         return self
@@ -525,7 +531,7 @@ async def outlasted(work: asyncio.Future[T]) -> T:
 
 def _hides(error: Optional[BaseException], failure: Error) -> bool:
     """Return whether Lance reports, in words of its own, that this package's error has stopped a commit."""
-    if type(error) not in (OSError, RuntimeError, ValueError):
+    if type(error) not in LANCES:
         return False
     return "Commit result for version" in str(error) or str(failure)[:40] in str(error)
 

@@ -70,10 +70,12 @@ class Relay(http.server.ThreadingHTTPServer):
     """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
 
     A number is a status that the gateway answers with, of its own accord; `locked` is a 503 that names a lock.
+    So is `late`, and the request arrives at the gateway all the same.
     `undone` is a 409 because the gateway stopped before the decision, `ended as it was` one because an operator has
     ended the batch.
     `forgotten` is a repeat whose first time the gateway's log does not know any more: it comes with another key.
-    `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. With `other_tags`, a
+    `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. To those
+    with `has_no_route` a router says 404. With `other_tags`, a
     catalog gives what it publishes another tag than it had when it was staged. One that `lies` does not find a version
     when it is first asked for one of its table; one that is `busy` answers 429 so many times when it is asked for one.
     """
@@ -85,7 +87,7 @@ class Relay(http.server.ThreadingHTTPServer):
         self.lose = []
         self.batches = []
         self.is_down = False
-        self.hangs = None
+        self.hangs = self.has_no_route = None
         self.other_tags = False
         self.lies = False
         self.busy = 0
@@ -117,12 +119,19 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             fault = "before"
         while self.server.hangs is not None and self.server.hangs in self.path:
             time.sleep(0.05)
-        if isinstance(fault, int) or fault == "locked":
+        if isinstance(fault, int) or fault in ("locked", "late"):
             said = {"error": f"refused with {fault}", "code": 17, "detail": "", "instance": ""}
-            if fault == "locked":
+            if fault in ("locked", "late"):
                 said["entry"] = 0
                 said["locked_by"] = "01a1fe32-b018-7749-b091-c787866bc41d"
-            self.answer(503 if fault == "locked" else fault, json.dumps(said).encode(), "application/json")
+            if fault == "late":
+                copy = {"Content-Type": "application/json"}
+                copy.update({name: self.headers[name] for name in ("Authorization", "Idempotency-Key")})
+                urllib.request.urlopen(urllib.request.Request(self.server.uri + self.path, body, copy)).close()
+            self.answer(fault if isinstance(fault, int) else 503, json.dumps(said).encode(), "application/json")
+            return
+        if self.server.has_no_route and self.server.has_no_route in self.path:
+            self.answer(404, b"404 page not found", "text/plain")
             return
         if fault in ("undone", "ended as it was"):
             code = 14 if fault == "undone" else 19

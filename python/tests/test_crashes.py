@@ -118,6 +118,60 @@ def test_to_ask_for_what_was_lost_on_its_way_does_not_commit_it(world, relay, ga
     assert gateway.versions(*tables) == [1, 2]
 
 
+def test_a_router_that_does_not_know_the_gateway_says_nothing_of_a_commit(world, relay, gateway, tables):
+    _, error = unknown(world, relay, tables, "before")
+    relay.lose = []
+    relay.has_no_route = "/snapshot"
+    with pytest.raises(nsgate.Unknown, match="is this the gateway"):
+        error.wait(timeout=1)
+    assert gateway.versions(*tables) == [1, 1], "to ask commits nothing"
+
+
+def test_a_copy_of_a_commit_that_arrives_late_is_the_same_commit(world, relay, gateway, tables):
+    """A proxy has sent it twice; the answer to the first was that a table is locked."""
+    relay.lose = ["late"]
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert relay.lose == [] and len(set(relay.batches)) == 1, "one key"
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
+
+
+def test_a_commit_that_was_undone_gets_another_key(world, relay, gateway, tables):
+    """The gateway would answer with the old one for ever."""
+    relay.lose = ["undone"]
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert len(set(relay.batches)) == 2
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
+
+
+OPENED = {
+    "pylance": lambda tx, table: tx.table(*table),
+    "lancedb": lambda tx, table: tx.lancedb.open_table(table[-1], namespace_path=list(table[:-1])),
+    "new": lambda tx, table: tx.create(*table[:-1], table[-1] + "_new", data=rows(0, 1)),
+}
+
+
+@pytest.mark.parametrize("opened", OPENED)
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is changed"])
+def test_a_gateway_that_goes_away_is_unavailable_whatever_lance_makes_of_it(
+    world, relay, gateway, tables, opened, moment
+):
+    through = nsgate.connect(relay.address, token=world.token)
+    with pytest.raises(nsgate.Unavailable):
+        with through.transaction(timeout=1) as tx:
+            relay.is_down = moment == "before it is opened"
+            table = OPENED[opened](tx, tables[0])
+            relay.is_down = True
+            if opened == "new":
+                table.insert(rows(300, 1))
+            elif opened == "lancedb":
+                table.add(rows(300, 1))
+            else:
+                table.update({"value": "1.0"}, where="id = 3")
+    assert gateway.versions(tables[0]) == [1]
+
+
 def test_to_ask_for_a_new_table_that_was_lost_on_its_way_does_not_create_it(world, relay, gateway, tables):
     relay.lose = ["before"] * 100
     tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=0.5)
@@ -134,7 +188,6 @@ def test_to_ask_for_a_new_table_that_was_lost_on_its_way_does_not_create_it(worl
     with pytest.raises(nsgate.Conflict):
         tx.wait(timeout=10)
     assert gateway.table("prod", name).count_rows() == 2
-    tx._clean_up()
 
 
 @pytest.mark.parametrize("status, outcome", [("Succeeded", "committed"), ("Failed", nsgate.Unavailable)])
@@ -279,7 +332,7 @@ def test_a_commit_whose_versions_are_cleaned_up_is_not_refused(world, relay, gat
         gateway.table(*table).insert(rows(400, 1))
         gateway.table(*table).cleanup_old_versions(older_than=timedelta(0))
     relay.lose = ["forgotten"]
-    with pytest.raises(nsgate.Unknown, match="Gone, cleaned up for example: prod") as raised:
+    with pytest.raises(nsgate.Unknown, match="Gone, cleaned up or renamed for example: prod") as raised:
         error.wait(timeout=20)
     relay.lose = []
     assert raised.value.wait().transaction_id, "the gateway has not forgotten it"

@@ -3,6 +3,7 @@
 
 mod answers;
 mod create;
+mod folder;
 mod latest;
 mod register;
 mod remove;
@@ -25,9 +26,10 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::request::origin::Origin;
 use answers::{
-    Staged, described, described_table, is_absent, refusal, same_registration, same_table,
+    LatestVersion, Staged, described, described_table, is_absent, refusal, same_registration,
+    same_table,
 };
-use latest::versions;
+use latest::{latest_version, versions};
 
 pub use answers::{is_unsupported, same_place};
 pub use create::{CreateOutcome, create, create_together};
@@ -138,7 +140,8 @@ pub async fn validate(
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion { version, .. } => {
-            let latest = latest(backend, line, caller).await?;
+            let LatestVersion { number, manifest } = latest_version(backend, line, caller).await?;
+            let latest = number;
             if latest >= *version && visibility.hidden(line).contains(*version) {
                 return Err(Refusal::unavailable(format!(
                     "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
@@ -152,6 +155,9 @@ pub async fn validate(
                 let mut shown = (0..=latest).rev().take(SHOWN);
                 let found = shown.find(|version| *version == 0 || !hidden.contains(*version));
                 return Err(Refusal { found, ..refusal });
+            }
+            if let Some(manifest) = manifest {
+                folder::check(entry, &manifest)?;
             }
             // A version that must not be created now is refused here, before anything is written.
             let allowed = visibility.may_create(line, *version, came);

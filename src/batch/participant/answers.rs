@@ -248,29 +248,51 @@ pub(super) struct Numbers {
     pub(super) token: Option<String>,
 }
 
+/// A `ListTableVersionsResponse`.
+#[derive(Deserialize)]
+struct VersionList {
+    versions: Vec<TableVersion>,
+    page_token: Option<String>,
+}
+
+impl VersionList {
+    /// Parses an answer; `None` if it is not a listing.
+    fn of(answer: &InternalAnswer) -> Option<Self> {
+        let is_listing = answer.status.is_success();
+        is_listing.then(|| serde_json::from_slice(&answer.body).ok())?
+    }
+}
+
 impl Numbers {
     /// Parses a `ListTableVersionsResponse`; `None` if the answer is not one.
     pub(super) fn of(answer: &InternalAnswer) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Body {
-            versions: Vec<TableVersion>,
-            page_token: Option<String>,
-        }
-        if !answer.status.is_success() {
-            return None;
-        }
-        let body: Body = serde_json::from_slice(&answer.body).ok()?;
+        let list = VersionList::of(answer)?;
         Some(Self {
-            versions: body.versions.iter().map(|it| it.version).collect(),
-            token: body.page_token.filter(|token| !token.is_empty()),
+            versions: list.versions.iter().map(|it| it.version).collect(),
+            token: list.page_token.filter(|token| !token.is_empty()),
         })
     }
 }
 
-/// Returns the latest version of a listing; 0 if it is empty, `None` if the answer is not a listing.
-pub(super) fn latest_of(answer: &InternalAnswer) -> Option<u64> {
-    let Numbers { versions, .. } = Numbers::of(answer)?;
-    Some(versions.into_iter().max().unwrap_or(0))
+/// The latest version of a table.
+#[derive(Default)]
+pub(super) struct LatestVersion {
+    /// Its number; 0 if the table has none.
+    pub(super) number: u64,
+    /// The path of its manifest; `None` if the catalog does not name it.
+    pub(super) manifest: Option<String>,
+}
+
+/// Returns the latest version of a listing; `None` if the answer is not a listing.
+pub(super) fn latest_of(answer: &InternalAnswer) -> Option<LatestVersion> {
+    let versions = VersionList::of(answer)?.versions;
+    let latest = versions.into_iter().max_by_key(|it| it.version);
+    Some(
+        latest.map_or_else(LatestVersion::default, |it| LatestVersion {
+            number: it.version,
+            manifest: it.manifest_path,
+        }),
+    )
 }
 
 /// Returns the catalog's own error message, with its status if that is an error.

@@ -1,6 +1,6 @@
 //! Looks up the latest version of a table.
 
-use super::answers::{is_absent, is_unsupported, latest_of, refusal};
+use super::answers::{LatestVersion, is_absent, is_unsupported, latest_of, refusal};
 use super::{CallerContext, Found, UnclearAnswer, silent, unreachable};
 use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::plan::Entry;
@@ -14,6 +14,16 @@ pub async fn latest(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<u64, Refusal> {
+    let latest = latest_version(backend, line, caller).await?;
+    Ok(latest.number)
+}
+
+/// Returns a table's latest version, and where its manifest is; the number 0 if it has none.
+pub(super) async fn latest_version(
+    backend: &Backend,
+    line: &TableBranch,
+    caller: &CallerContext,
+) -> Result<LatestVersion, Refusal> {
     let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
@@ -47,7 +57,7 @@ pub(super) async fn versions_if_listed(
 /// Returns the latest version in a listing; 0 if there is none, or no table.
 fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Result<u64, Refusal> {
     match latest_of(answer) {
-        Some(latest) => Ok(latest),
+        Some(latest) => Ok(latest.number),
         None if is_absent(answer) => Ok(0),
         None => Err(refusal(backend.name(), answer)),
     }

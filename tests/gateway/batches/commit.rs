@@ -183,3 +183,23 @@ async fn a_catalog_that_is_not_atomic_is_made_so_by_the_gateway() {
         assert_eq!(visible(&world, "west").await, [1, 2], "{way:?}");
     }
 }
+
+/// A name may have been given to another table, with as many versions, since a version was staged.
+#[tokio::test]
+async fn a_version_that_was_staged_for_another_table_changes_nothing() {
+    let world = world("").await;
+    let staged = |folder: &str| {
+        let path = format!("store/{folder}/_versions/2.manifest-1");
+        world.catalog("west").store().stage(&path, "rows");
+        let west = json!({"id": ["west", "t1"], "version": 2, "manifest_path": path});
+        json!({"entries": [west, stage(&world, "east", 2)]})
+    };
+    let refused = world.client().post(BATCH, &staged("west$t2")).await;
+    assert_eq!(refused.outcome(), (409, Some(14)), "{refused:?}");
+    let words = "entries[0]: the version was staged for the table in folder `west$t2`, and the table of this name is in \
+                 `west$t1`: the name was given to another table since";
+    assert!(refused.words().contains(words), "{}", refused.words());
+    assert_both(&world, &[1], "refused").await;
+    world.client().post(BATCH, &staged("west$t1")).await.ok();
+    assert_both(&world, &[1, 2], "its own").await;
+}

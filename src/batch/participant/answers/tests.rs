@@ -206,8 +206,9 @@ fn likeness_is_proven_by_tags_and_refuted_by_sizes() {
 #[test]
 fn the_latest_version_does_not_depend_on_the_order_of_the_page() {
     let page = r#"{"versions":[{"version":1},{"version":3},{"version":2}]}"#;
-    assert_eq!(latest_of(&answer(200, page)), Some(3));
-    assert_eq!(latest_of(&answer(200, r#"{"versions":[]}"#)), Some(0));
-    assert_eq!(latest_of(&answer(200, "{}")), None);
-    assert_eq!(latest_of(&answer(404, page)), None);
+    let latest = |status, body| latest_of(&answer(status, body)).map(|latest| latest.number);
+    assert_eq!(latest(200, page), Some(3));
+    assert_eq!(latest(200, r#"{"versions":[]}"#), Some(0));
+    assert_eq!(latest(200, "{}"), None);
+    assert_eq!(latest(404, page), None);
 }
