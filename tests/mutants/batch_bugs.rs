@@ -371,6 +371,13 @@ pub const BATCH_BUGS: &[Bug] = &[
         checkers: &[&["--lib", "batch::run::begin"]],
     },
     Bug {
+        name: "a version is published upon a table that has got the name since",
+        file: "src/batch/participant/folder.rs",
+        right: "if of != now =>",
+        wrong: "if of != now && false =>",
+        checkers: &[&["--test", "gateway", "batches::commit"]],
+    },
+    Bug {
         name: "a snapshot shows versions that were never the latest together",
         file: "src/gateway/snapshot.rs",
         right: "if self.tables.len() == 1 ||",
