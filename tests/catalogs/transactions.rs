@@ -31,6 +31,11 @@ fn new_tables_appear_with_the_commit() {
 }
 
 #[test]
+fn a_name_that_another_table_has_got_meanwhile_is_noticed() {
+    passes("test_names.py", 8);
+}
+
+#[test]
 fn many_partitions_change_together() {
     passes("test_partitions.py", 3);
 }
