@@ -47,6 +47,7 @@ async fn fill(log: &dyn Log, batches: u64) {
                     who: "ann".into(),
                     why: String::new(),
                     at: 7,
+                    hazards: vec![0],
                 };
                 log.resolve(id, resolution).await.unwrap();
             }

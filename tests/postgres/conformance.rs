@@ -71,6 +71,7 @@ async fn operate(random: &mut Random, batches: &mut Vec<Batch>, logs: [&dyn Log;
                 who: "ann".into(),
                 why: "ä \u{1} \"".into(),
                 at: now,
+                hazards: vec![1, 0],
             };
             for log in logs {
                 log.resolve(id, resolution.clone()).await.unwrap();

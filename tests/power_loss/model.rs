@@ -169,6 +169,7 @@ fn resolution(random: &mut Random, at: u64) -> Resolution {
         who: "somebody".into(),
         why: words(random),
         at,
+        hazards: (0..random.index(3)).collect(),
     }
 }
 

@@ -24,12 +24,12 @@ impl Batches {
         let coordinator = &self.coordinator;
         let locks = &coordinator.locks;
         let permit = coordinator.permits.admit(&tables);
-        let mut permit = permit.map_err(|full| full.into_error())?;
+        let permit = permit.map_err(|full| full.into_error())?;
         let wait = coordinator.settings().lock_timeout;
         let mut locking = Box::pin(locks.for_batch(tables.iter().cloned(), wait));
         let hold = match locking.as_mut().now_or_never() {
             Some(hold) => hold,
-            None if permit.wait() => locking.await,
+            None if permit.place().wait() => locking.await,
             None => {
                 drop(locking);
                 Err(LockError::Crowded)

@@ -61,6 +61,10 @@ pub struct Resolution {
     pub why: String,
     /// The time of the decision, in milliseconds since the epoch.
     pub at: u64,
+    /// The entries of an aborted batch that waited for the decision: whoever goes on with the batch carries it out for
+    /// these. Empty in logs from before they were recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hazards: Vec<usize>,
 }
 
 impl Resolution {

@@ -33,13 +33,20 @@ pub(in crate::batch) struct Permits {
     open: Mutex<HashMap<Arc<str>, Load>>,
 }
 
-/// The place of one batch.
+/// The admission of one batch.
 pub(in crate::batch) struct Permit {
     permits: Arc<Permits>,
-    entries: u32,
-    place: Option<PooledPermit>,
+    place: Place,
     /// The catalogs that the batch involves, each once, with the number of its entries.
     open: Vec<(Arc<str>, usize)>,
+}
+
+/// The place of an undecided batch, among those that run or in the waiting room; none for a recovered one.
+#[derive(Clone)]
+pub(in crate::batch) struct Place {
+    permits: Arc<Permits>,
+    entries: u32,
+    taken: Arc<Mutex<Option<PooledPermit>>>,
 }
 
 /// The reason why a batch is not admitted.
@@ -87,12 +94,7 @@ impl Permits {
         let place = self.running.take(entries).ok_or(NoRoom::Running)?;
         let open = by_catalog(tables.iter().map(|table| &table.backend));
         self.count(&open, true)?;
-        Ok(Permit {
-            permits: Arc::clone(self),
-            entries,
-            place: Some(place),
-            open,
-        })
+        Ok(self.permit(entries, Some(place), open))
     }
 
     /// Counts a batch that was recovered from the log. It continues even if there is no place for it.
@@ -103,10 +105,23 @@ impl Permits {
         let open = by_catalog(backends);
         let counted = self.count(&open, false);
         debug_assert!(counted.is_ok(), "nothing bounds it");
+        self.permit(0, None, open)
+    }
+
+    fn permit(
+        self: &Arc<Self>,
+        entries: u32,
+        taken: Option<PooledPermit>,
+        open: Vec<(Arc<str>, usize)>,
+    ) -> Permit {
+        let place = Place {
+            permits: Arc::clone(self),
+            entries,
+            taken: Arc::new(Mutex::new(taken)),
+        };
         Permit {
             permits: Arc::clone(self),
-            entries: 0,
-            place: None,
+            place,
             open,
         }
     }
@@ -138,10 +153,22 @@ impl Permits {
 }
 
 impl Permit {
+    /// The place of the batch.
+    pub(in crate::batch) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Gives the place back. The batch is decided, and the work that is left counts for its catalogs.
+    pub(in crate::batch) fn decided(&mut self) {
+        *self.place.taken() = None;
+    }
+}
+
+impl Place {
     /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
     /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
-    pub(in crate::batch) fn wait(&mut self) -> bool {
-        if let Some(place) = &mut self.place {
+    pub(in crate::batch) fn wait(&self) -> bool {
+        if let Some(place) = &mut *self.taken() {
             let Some(waiting) = self.permits.waiting.take(self.entries) else {
                 return false;
             };
@@ -150,9 +177,8 @@ impl Permit {
         true
     }
 
-    /// Gives the place back. The batch is decided, and the work that is left counts for its catalogs.
-    pub(in crate::batch) fn decided(&mut self) {
-        self.place = None;
+    fn taken(&self) -> MutexGuard<'_, Option<PooledPermit>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -280,8 +306,8 @@ mod tests {
         let batch = tables(&vec!["west"; 1000]);
         let mut waiting = Vec::new();
         loop {
-            let mut permit = permits.admit(&batch).unwrap();
-            if !permit.wait() {
+            let permit = permits.admit(&batch).unwrap();
+            if !permit.place().wait() {
                 break;
             }
             waiting.push(permit);
@@ -291,6 +317,6 @@ mod tests {
         assert_eq!(permits.admit(&batch).map(drop), Err(NoRoom::Running));
         drop(running);
         waiting[0].decided();
-        assert!(permits.admit(&batch).unwrap().wait());
+        assert!(permits.admit(&batch).unwrap().place().wait());
     }
 }

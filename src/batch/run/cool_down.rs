@@ -1,7 +1,9 @@
 //! The rest of a version number after an undo has freed it, in which no writer may make it.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep_until};
 
 use super::Coordinator;
@@ -22,12 +24,21 @@ impl Coordinator {
     }
 
     /// Locks the tables of a batch, when none of its version numbers is in cool-down, and guards them against other
-    /// gateways.
-    pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
+    /// gateways. `waits` is called if it has to wait for a table, and returns false if there is no room to.
+    ///
+    /// # Errors
+    ///
+    /// `Crowded` if there is no room to wait; or the error of the lock or of the guards.
+    pub async fn lock(&self, plan: &Plan, waits: impl FnOnce() -> bool) -> Result<Hold, LockError> {
         // Before the tables are locked: until other gateways have finished what they serve, readers here need not wait.
         self.guard_plan(plan).await?;
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
-        let hold = self.lock_at_rest(lock, || self.rests(plan)).await?;
+        let mut locking = pin!(self.lock_at_rest(lock, || self.rests(plan)));
+        let hold = match locking.as_mut().now_or_never() {
+            Some(hold) => hold?,
+            None if waits() => locking.await?,
+            None => return Err(LockError::Crowded),
+        };
         // A guard may have been released since. While the tables are held, it stays.
         self.guard_plan(plan).await?;
         Ok(hold)

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
@@ -12,7 +11,6 @@ use tokio::time::sleep;
 use super::{BatchRun, EffectOutcome, Pending, REQUESTS_AT_ONCE};
 use crate::batch::AWAY;
 use crate::batch::api::outcomes::BatchAnswer;
-use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Answer, Decision, Effect, Event, Refusal, Settled, State};
@@ -81,25 +79,16 @@ impl BatchRun {
     /// another.
     fn lock(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let coordinator = Arc::clone(&self.coordinator);
-        let plan = Arc::clone(&self.plan);
-        let mut locking: BoxFuture<'static, EffectOutcome> = Box::pin(async move {
-            match coordinator.lock(&plan).await {
+        let (plan, place) = (Arc::clone(&self.plan), self.permit.place().clone());
+        Box::pin(async move {
+            match coordinator.lock(&plan, || place.wait()).await {
                 Ok(hold) => EffectOutcome {
                     hold: Some(hold),
                     ..Event::Locked.into()
                 },
                 Err(error) => Event::LockTimedOut(coordinator.unlocked(&plan, error)).into(),
             }
-        });
-        match locking.as_mut().now_or_never() {
-            Some(done) => Box::pin(ready(done)),
-            None if self.permit.wait() => locking,
-            None => {
-                drop(locking);
-                let crowded = self.coordinator.unlocked(&self.plan, LockError::Crowded);
-                Box::pin(ready(Event::LockTimedOut(crowded).into()))
-            }
-        }
+        })
     }
 
     /// Writes INTENT. The tables are locked, so a foreign create that may land as a version of the batch was sent

@@ -200,11 +200,22 @@ fn take_over(
     };
     let (mut state, mut effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     // An operator's decision that was recorded is carried out by whoever goes on with the batch.
-    let last = record.resolutions.last();
-    if decision.is_none() && last.is_some_and(|last| !last.commit) {
-        let more;
-        (state, more) = step(state, Event::Resolved(Decision::Abort));
-        effects.extend(more);
+    if let Some(last) = record.resolutions.last() {
+        let is_left = match decision {
+            None => !last.commit,
+            // What has become a hazard since needs a decision of its own.
+            Some(_) => {
+                record.settled.iter().all(Option::is_some)
+                    && state
+                        .hazards()
+                        .all(|(entry, _)| last.hazards.contains(&entry))
+            }
+        };
+        if is_left {
+            let more;
+            (state, more) = step(state, Event::Resolved(last.decision()));
+            effects.extend(more);
+        }
     }
     // A request that began before this gateway had the log may still be under way. Later ones wait for the batch.
     let hold = held.unwrap_or_else(|| coordinator.locks.exclusive_in_turn(plan.tables()));

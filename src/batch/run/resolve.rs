@@ -114,7 +114,7 @@ impl Coordinator {
                 let _ = request.answer.send(Err(ResolveError::Refused(why.into())));
                 continue;
             }
-            let written = self.log.resolve(id, record(id, &request)).await;
+            let written = self.log.resolve(id, record(id, &request, Vec::new())).await;
             written.ok()?;
             let _ = request.answer.send(Ok(()));
             return Some(());
@@ -186,7 +186,8 @@ impl BatchRun {
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
             return None;
         }
-        let record = record(self.id, &request);
+        let hazards = state.hazards().map(|(entry, _)| entry).collect();
+        let record = record(self.id, &request, hazards);
         // If the log cannot be written, the process is about to end.
         let written = self.coordinator.log.resolve(self.id, record.clone()).await;
         written.ok()?;
@@ -197,7 +198,7 @@ impl BatchRun {
     }
 }
 
-fn record(id: BatchId, request: &Request) -> Resolution {
+fn record(id: BatchId, request: &Request, hazards: Vec<usize>) -> Resolution {
     let Resolver { who, why } = request.by.clone();
     tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "batch resolved by an operator");
     Resolution {
@@ -205,6 +206,7 @@ fn record(id: BatchId, request: &Request) -> Resolution {
         who,
         why,
         at: now_millis(),
+        hazards,
     }
 }
 

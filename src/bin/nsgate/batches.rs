@@ -88,7 +88,8 @@ async fn became(
             Err(Problem::Unknown(over)) => {
                 return Ok(holds(&ended(id, decision, &over, was_stranded), false));
             }
-            said => said?,
+            Err(problem) => return Err(Problem::Decided(Box::new(problem), id.to_owned())),
+            Ok(said) => said,
         };
         let batch: BatchDetail = read(client, said)?;
         // Its tables are free, and the gateway only watches for what may still arrive.

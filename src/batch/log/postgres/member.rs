@@ -35,6 +35,8 @@ pub(super) struct Member<'a> {
     pub(super) ownership: &'a OnceLock<Arc<Fence>>,
     /// Called with the number of an ownership.
     pub(super) owned: &'a (dyn Fn(Uuid, i64) + Sync),
+    /// Why the log could not be taken over the last time; empty if it could.
+    pub(super) refused: String,
 }
 
 impl Member<'_> {
@@ -210,12 +212,21 @@ impl Member<'_> {
             match owner::take(&mut self.link, &self.me, dead).await {
                 Ok(Some(number)) => {
                     self.fleet.expired(dead.len());
+                    self.refused.clear();
                     (self.owned)(self.me.id, number);
                     self.fleet.begins_to_recover();
                     tracing::info!("this gateway has the batch log now, and recovers its batches");
                 }
                 Ok(None) => {}
-                Err(words) => tracing::error!(cause = words, "the batch log cannot be taken over"),
+                // It is tried at every look.
+                Err(words) if words == self.refused => {}
+                Err(words) => {
+                    tracing::error!(
+                        cause = words,
+                        "the batch log cannot be taken over, so no batch begins; this is tried again until it can. Mend the cause in PostgreSQL"
+                    );
+                    self.refused = words;
+                }
             }
             return;
         }

@@ -288,6 +288,7 @@ impl Thread {
                     link: self.link().within(self.config.lease),
                     ownership: &shared.ownership,
                     owned: &owned,
+                    refused: String::new(),
                 };
                 let heard = Arc::new(Notify::new());
                 let outage = Arc::clone(&shared.outage);

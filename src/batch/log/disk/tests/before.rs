@@ -125,6 +125,7 @@ fn resolution() -> Resolution {
         who: "on-call".into(),
         why: "the catalog was restored".into(),
         at: 1_763_900_000_000,
+        hazards: Vec::new(),
     }
 }
 
