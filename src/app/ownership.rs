@@ -94,6 +94,8 @@ async fn recover(batches: &Batches, backends: &[Arc<Backend>]) -> Result<(), Fai
 /// Begins the work of an owner that lasts as long as the process.
 fn own(batches: &Arc<Batches>) {
     let (forgetting, releasing) = (Arc::clone(batches), Arc::clone(batches));
+    let restoring = Arc::clone(batches);
     tokio::spawn(async move { forgetting.forget_old().await });
     tokio::spawn(async move { releasing.release_guards().await });
+    tokio::spawn(async move { restoring.restore_log().await });
 }

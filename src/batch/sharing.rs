@@ -7,6 +7,7 @@ use crate::batch::fleet::{Fleet, OwnedGuards, RELEASE_EVERY};
 use crate::batch::ids::Ids;
 use crate::batch::log::Log;
 use crate::batch::run::guarding::{CoordinatorTables, Sharing};
+use crate::batch::run::recovery::forgotten::restore_always;
 use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::metrics;
@@ -78,6 +79,15 @@ impl Batches {
             counts.guarded_tables = sharing.guards.as_ref().map_or(0, OwnedGuards::len);
         }
         counts
+    }
+
+    /// Writes again what the log lacks of batches that this gateway knows, whenever it reaches another copy of the log. The
+    /// gateway owns the log, and has recovered it. Ends when the log cannot be used any more.
+    pub async fn restore_log(&self) {
+        if let Some(fleet) = self.fleet() {
+            // Whoever reads or writes the log reports the error.
+            let _ = restore_always(&self.coordinator, &self.outcomes, fleet.copy()).await;
+        }
     }
 
     /// Releases the guards that batches do not need any more, until the future is dropped.

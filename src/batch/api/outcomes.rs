@@ -307,13 +307,16 @@ impl Outcomes {
         self.len() == 0
     }
 
+    /// Returns the batch with this id from memory. One that is not decided is always there.
+    pub fn in_memory(&self, id: BatchId) -> Option<Arc<Outcome>> {
+        let undecided = self.undecided.get(&id).map(|found| Arc::clone(&found));
+        undecided.or_else(|| self.decided.get(&id))
+    }
+
     /// Returns the batch with this id; `None` if neither memory nor the log knows it.
     pub async fn batch(&self, id: BatchId) -> Result<Option<Arc<Outcome>>, LogError> {
-        if let Some(undecided) = self.undecided.get(&id) {
-            return Ok(Some(Arc::clone(&undecided)));
-        }
-        if let Some(decided) = self.decided.get(&id) {
-            return Ok(Some(decided));
+        if let Some(known) = self.in_memory(id) {
+            return Ok(Some(known));
         }
         // An id of another version belongs to no batch.
         if id.get_version_num() != 7 {

@@ -2,12 +2,17 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 /// The log in one run of one server. A server that was restarted, a standby that was promoted, and a log that was installed
 /// again may have forgotten batches.
 #[derive(Default)]
-pub struct LogCopy(Mutex<Known>);
+pub struct LogCopy {
+    known: Mutex<Known>,
+    /// Told when the number has changed.
+    changed: Notify,
+}
 
 #[derive(Default)]
 struct Known {
@@ -47,8 +52,26 @@ impl LogCopy {
         self.known(|known| known.number)
     }
 
+    /// Waits for a copy with a higher number than this one, and returns its number.
+    pub(in crate::batch) async fn later_than(&self, number: u64) -> u64 {
+        loop {
+            let changed = self.changed.notified();
+            let now = self.number();
+            if now > number {
+                return now;
+            }
+            changed.await;
+        }
+    }
+
     fn known<T>(&self, of: impl FnOnce(&mut Known) -> T) -> T {
-        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.number;
+        let found = of(&mut known);
+        if known.number != before {
+            self.changed.notify_waiters();
+        }
+        found
     }
 }
 

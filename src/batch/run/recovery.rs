@@ -1,6 +1,7 @@
 //! Recovery: reads the unfinished batches of a log that this process owns before anything is served, and finishes them
 //! while serving.
 
+pub mod forgotten;
 mod stranded;
 
 use std::collections::{HashMap, HashSet};

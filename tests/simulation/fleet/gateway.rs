@@ -135,7 +135,9 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
                     });
                     inner.history.counts.add("batches taken over", taken as u64);
                 }
+                let restoring = Arc::clone(&batches);
                 spawn_local(async move { batches.release_guards().await });
+                spawn_local(async move { restoring.restore_log().await });
             }
         }
     };
