@@ -12,6 +12,7 @@ mod succession;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::batches::streamed::{OpenList, shown};
 use crate::batches::streamed_names;
@@ -322,6 +323,34 @@ async fn a_plain_write_of_a_gateway_that_lost_its_lease_meanwhile_is_not_said_to
     assert_eq!(answer.status, 503, "{:?}", answer.body);
     let said = answer.json().to_string();
     assert!(said.contains("look before you repeat it"), "{said}");
+}
+
+/// To ask the log for guards is no wait for a table.
+#[tokio::test]
+async fn a_catalog_that_hangs_takes_no_place_of_batches_that_wait_for_tables() {
+    const BATCHES: u64 = 26;
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let settings = "prepare_timeout: 8s";
+    let world = joined(setup(&server, &server.socket(), LEASE, settings), 0).await;
+    let west = world.catalog("west");
+    let _gate = west.hold("create_table_version");
+    let mut running = JoinSet::new();
+    for number in 0..BATCHES {
+        let table = format!("x{number}");
+        west.store().seed(&["west", &table], 1);
+        let create =
+            |version: u64| json!({"id": ["west", table], "version": version, "manifest_path": "m"});
+        let batch = json!({"entries": (2..1002).map(create).collect::<Vec<_>>()});
+        let client = world.client();
+        running.spawn(async move { client.post(BATCH, &batch).await });
+    }
+    for reply in running.join_all().await {
+        assert_ne!(reply.status, 200, "nothing is staged");
+        let words = "too many batches wait for locked tables";
+        assert!(!reply.words().contains(words), "{reply:?}");
+    }
 }
 
 #[tokio::test]

@@ -366,8 +366,8 @@ pub const BATCH_BUGS: &[Bug] = &[
     Bug {
         name: "a batch makes the number of an undone version again at once",
         file: "src/batch/run/cool_down.rs",
-        right: "self.lock_at_rest(lock, || self.rests(plan)).await",
-        wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None)).await",
+        right: "self.lock_at_rest(lock, || self.rests(plan))",
+        wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None))",
         checkers: &[&["--lib", "batch::run::begin"]],
     },
     Bug {

@@ -59,9 +59,30 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a recorded decision is forgotten by the next owner",
         file: "src/batch/run/recovery.rs",
-        right: "is_some_and(|last| !last.commit)",
-        wrong: "is_some_and(|last| !last.commit && last.at == 0)",
+        right: "None => !last.commit,",
+        wrong: "None => !last.commit && last.at == 0,",
         checkers: &[AWAY],
+    },
+    Bug {
+        name: "so is one about what could not be rolled back",
+        file: "src/batch/run/recovery.rs",
+        right: "record.settled.iter().all(Option::is_some)",
+        wrong: "record.settled.is_empty()",
+        checkers: &[&["--test", "gateway", "batches_command::"]],
+    },
+    Bug {
+        name: "a batch that asks the log for guards takes a place of those that wait for tables",
+        file: "src/batch/run/cool_down.rs",
+        right: "        self.guard_plan(plan).await?;\n        let lock =",
+        wrong: "        if waits() {\n            self.guard_plan(plan).await?;\n        }\n        let waits = || true;\n        let lock =",
+        checkers: &[FLEET],
+    },
+    Bug {
+        name: "the owner of the log does not write again what another server lacks",
+        file: "src/batch/run/recovery/forgotten.rs",
+        right: "if record.ended.is_none() && !goes_on {",
+        wrong: "if false && !goes_on {",
+        checkers: &[FLEET],
     },
     Bug {
         name: "a batch is taken over without the tables that are in use",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{DELETE, admin, built_on, complained, first, hazard, nsgate, over, printed, shows};
-use crate::batches::{BATCH, pair, start, stored, visible, world};
+use crate::batches::{BATCH, pair, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
 use crate::harness::World;
@@ -154,6 +154,24 @@ async fn a_decision_is_carried_out_before_the_opposite_one_is_taken() {
     let words = "east$t1 in east: version 2 is deleted";
     assert!(first.contains(words), "{first}");
     assert_eq!(stored(&world, "east"), [1]);
+}
+
+/// The operator was told that the gateway carries it out.
+#[tokio::test]
+async fn a_decision_that_was_recorded_is_carried_out_by_the_next_life() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let id = unproven(&world).await;
+    let gate = world.catalog("east").hold("describe_table_version");
+    let decision = json!({"decision": "abort", "who": "grace", "why": "nobody's"});
+    let target = format!("/batches/{id}/resolve");
+    world.admin().post(&target, &decision).await.ok();
+    gate.reached(1).await;
+    world.kill();
+    assert_eq!(stored(&world, "east"), [1, 2]);
+    gate.open();
+    world.restart().await;
+    until("it is deleted", || stored(&world, "east") == [1]).await;
+    assert_eq!(visible(&world, "east").await, [1]);
 }
 
 #[tokio::test]
