@@ -29,7 +29,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// again through another one, and waits there for what the server still does for the first.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// The time after which the server gives up a statement, for example one that waits for a lock. It is shorter than
-/// [`ANSWER`], so that the server says why.
+/// [`ANSWER`], so that the server says why. A connection for heartbeats, guards or batches waits for one lease only, and may
+/// then say no more than that the server does not answer.
 const STATEMENT: Duration = Duration::from_secs(8);
 /// The time after which a silent connection is probed, and after which unanswered data ends it.
 const IDLE: Duration = Duration::from_secs(5);
