@@ -73,8 +73,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a batch that asks the log for guards takes a place of those that wait for tables",
         file: "src/batch/run/cool_down.rs",
-        right: "        self.guard_plan(plan).await?;\n        let lock =",
-        wrong: "        if waits() {\n            self.guard_plan(plan).await?;\n        }\n        let waits = || true;\n        let lock =",
+        right: "        let mut guarding =",
+        wrong: "        if !waits() {\n            return Err(LockError::Crowded);\n        }\n        let mut guarding =",
         checkers: &[FLEET],
     },
     Bug {

@@ -63,11 +63,14 @@ struct PermitPool {
     entries: Arc<Semaphore>,
     /// The size of the semaphore. A batch with more entries takes all of it.
     most: u32,
+    is_waiting_room: bool,
 }
 
 struct PooledPermit {
     _batch: OwnedSemaphorePermit,
     _entries: OwnedSemaphorePermit,
+    /// True for a place in the waiting room.
+    waits: bool,
 }
 
 /// The unfinished batches of one catalog and their entries.
@@ -80,8 +83,8 @@ struct Load {
 impl Default for Permits {
     fn default() -> Self {
         Self {
-            running: PermitPool::new(RUNNING, ENTRIES),
-            waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM),
+            running: PermitPool::new(RUNNING, ENTRIES, false),
+            waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM, true),
             open: Mutex::default(),
         }
     }
@@ -168,7 +171,9 @@ impl Place {
     /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
     /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
     pub(in crate::batch) fn wait(&self) -> bool {
-        if let Some(place) = &mut *self.taken() {
+        if let Some(place) = &mut *self.taken()
+            && !place.waits
+        {
             let Some(waiting) = self.permits.waiting.take(self.entries) else {
                 return false;
             };
@@ -211,8 +216,9 @@ impl NoRoom {
 }
 
 impl PermitPool {
-    fn new(batches: usize, entries: usize) -> Self {
+    fn new(batches: usize, entries: usize, is_waiting_room: bool) -> Self {
         Self {
+            is_waiting_room,
             batches: Arc::new(Semaphore::new(batches)),
             entries: Arc::new(Semaphore::new(entries)),
             most: u32::try_from(entries).unwrap_or(u32::MAX),
@@ -222,6 +228,7 @@ impl PermitPool {
     fn take(&self, entries: u32) -> Option<PooledPermit> {
         let entries = entries.min(self.most);
         Some(PooledPermit {
+            waits: self.is_waiting_room,
             _batch: Arc::clone(&self.batches).try_acquire_owned().ok()?,
             _entries: Arc::clone(&self.entries)
                 .try_acquire_many_owned(entries)
@@ -313,6 +320,7 @@ mod tests {
             waiting.push(permit);
         }
         assert_eq!(waiting.len(), 25);
+        assert!(waiting[0].place().wait(), "it has its place there");
         let running: Vec<_> = (0..100).map(|_| permits.admit(&batch).unwrap()).collect();
         assert_eq!(permits.admit(&batch).map(drop), Err(NoRoom::Running));
         drop(running);

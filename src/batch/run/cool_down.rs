@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Coordinator;
 use crate::batch::LOCKED;
@@ -12,6 +12,10 @@ use crate::batch::locks::{Hold, LockError, UNACKNOWLEDGED, UNGUARDED};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::Pause;
+
+/// The time that guards may take, which is a round trip to the log. Beyond it, the batch waits for what other gateways do
+/// on its tables, or for a log that is away.
+const GUARDING: Duration = Duration::from_secs(1);
 
 impl Coordinator {
     /// The configured lengths of a cool-down.
@@ -24,14 +28,19 @@ impl Coordinator {
     }
 
     /// Locks the tables of a batch, when none of its version numbers is in cool-down, and guards them against other
-    /// gateways. `waits` is called if it has to wait for a table, and returns false if there is no room to.
+    /// gateways. `waits` is called before it waits for a table, and returns false if there is no room to.
     ///
     /// # Errors
     ///
     /// `Crowded` if there is no room to wait; or the error of the lock or of the guards.
-    pub async fn lock(&self, plan: &Plan, waits: impl FnOnce() -> bool) -> Result<Hold, LockError> {
+    pub async fn lock(&self, plan: &Plan, waits: impl Fn() -> bool) -> Result<Hold, LockError> {
         // Before the tables are locked: until other gateways have finished what they serve, readers here need not wait.
-        self.guard_plan(plan).await?;
+        let mut guarding = pin!(self.guard_plan(plan));
+        match timeout(GUARDING, guarding.as_mut()).await {
+            Ok(guarded) => guarded?,
+            Err(_) if waits() => guarding.await?,
+            Err(_) => return Err(LockError::Crowded),
+        }
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
         let mut locking = pin!(self.lock_at_rest(lock, || self.rests(plan)));
         let hold = match locking.as_mut().now_or_never() {
