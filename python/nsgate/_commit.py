@@ -83,6 +83,8 @@ class PendingCommit:
         # Whether it may be sent again with its key: the last refusal passes, and the gateway does not keep it. A copy
         # that arrives late is the same commit then, and not a second one.
         self.may_be_repeated = True
+        # Whether the catalogs were asked how it ended.
+        self.was_searched = False
         # Why only the catalogs can tell how it ended: the gateways' log has forgotten it.
         self.forgotten: Optional[str] = None
         # The outcome, once it is known.
@@ -250,6 +252,7 @@ class PendingCommit:
         """Search the catalogs for what the request makes. Raises what keeps it from searching until the time is up."""
         # A new one each time: what was absent at an earlier refusal may be there by now.
         search = Search(self.gateway, self.makes)
+        self.was_searched = True
         while not search.is_over:
             try:
                 search.go_on(pace)

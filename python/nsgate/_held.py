@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from lance_namespace import DescribeTableRequest, LanceNamespace, ListTableVersionsRequest
+from lance_namespace import DescribeTableRequest, LanceNamespace, LanceNamespaceError, ListTableVersionsRequest
 
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unmanaged
 
@@ -123,11 +123,20 @@ def differs(one: Optional[Dict[str, Any]], other: Optional[Dict[str, Any]]) -> b
 def recreated(chain: Chain) -> Conflict:
     """Return the error for a table of this name that is another one by now, or is gone."""
     return Conflict(
-        f"{chain.name} was dropped, renamed or created anew since version {chain.opened} was opened; start again, for "
-        "example with `gateway.run`",
+        f"{chain.name} was dropped, renamed or created anew since version {chain.opened} was opened, or that version "
+        "was cleaned up; start again, for example with `gateway.run`",
         table=chain.table,
         branch=chain.branch,
     )
+
+
+def is_lances(error: Optional[BaseException]) -> bool:
+    """Return whether an error is Lance's or its client's, and about a request: programs have such errors, too."""
+    if type(error) in LANCES:
+        text = str(error)
+        in_python = "Python error in " in text and BUSY[1] in text
+        return in_python or "Namespace error: " in text or "Wrapped error: Commit result for version" in text
+    return isinstance(error, LanceNamespaceError)
 
 
 def translated(table: TableId, error: Exception) -> Exception:

@@ -73,7 +73,8 @@ class Identity:
         if described is None:
             last = held.found(self.table, lambda: held.latest(chain))
             if last is not None and last < self.version:
-                return Sight.ABSENT if self._is_same(held, chain) else Sight.GONE
+                # One that was created anew has all of its versions.
+                return Sight.ABSENT if self._is_same(held, chain, last > self.opened) else Sight.GONE
             # One answer may be wrong.
             described = held.described(chain, self.version)
             if described is None:
@@ -91,7 +92,7 @@ class Identity:
             return others
         return Sight.THERE if record is not None and record.uuid == self.record else others
 
-    def _is_same(self, held: Held, chain: Chain, if_cleaned_up: bool = False) -> bool:
+    def _is_same(self, held: Held, chain: Chain, if_cleaned_up: bool) -> bool:
         """Ask whether the table is the one that was changed."""
         described = held.described(chain, self.opened) if self.opened else None
         return if_cleaned_up if described is None else not differs(self.opened_as, described)

@@ -313,15 +313,24 @@ class Gateway:
         def opened(table: Sequence[str], version: Dict[str, Any]) -> Any:
             return lance.dataset(namespace_client=client, table_id=list(table), version=int(version["version"]))
 
+        if not tables:
+            return ()
+        versions = self._latest(tables)
         for _ in range(SNAPSHOTS):
-            versions = self._latest(tables)
-            if len(versions) < 2:
-                return tuple(map(opened, tables, versions))
-            with ThreadPoolExecutor(min(OPENING, len(versions))) as pool:
-                datasets = tuple(pool.map(opened, tables, versions))
-            if not any(map(_is_anothers, versions, datasets)):
-                return datasets
-        raise Unavailable("snapshot: the tables are renamed all the time; take it again")
+            found = versions
+            try:
+                with ThreadPoolExecutor(min(OPENING, len(tables))) as pool:
+                    datasets = tuple(pool.map(opened, tables, found))
+            except Exception:
+                # A version may have been cleaned up meanwhile, or the name given to another table.
+                versions = self._latest(tables)
+                if versions == found:
+                    raise
+            else:
+                if not any(map(_is_anothers, found, datasets)):
+                    return datasets
+                versions = self._latest(tables)
+        raise Unavailable("snapshot: the tables are renamed or cleaned up all the time; take it again")
 
     async def snapshot_async(self, *tables: Sequence[str]) -> Tuple[lance.LanceDataset, ...]:
         """Do what ``snapshot`` does without blocking the event loop."""
@@ -517,8 +526,10 @@ def _locations(client: Any, except_for: Container[Tuple[str, ...]]) -> Iterator[
 def _is_anothers(version: Dict[str, Any], dataset: lance.LanceDataset) -> bool:
     """Return whether a version that was found is of another table than the one that was opened by its name."""
     table, versions, _ = str(version.get("manifest_path")).rpartition("/_versions/")
-    names = (urllib.parse.unquote(path.rstrip("/").rpartition("/")[2]) for path in (table, dataset.uri))
-    return bool(versions) and len(set(names)) == 2
+    names = (path.rstrip("/").rpartition("/")[2] for path in (table, dataset.uri))
+    # One of them may be an encoded URL.
+    one, other = ({name, urllib.parse.unquote(name)} for name in names)
+    return bool(versions) and one.isdisjoint(other)
 
 
 def _is_within(place: str, location: str) -> bool:

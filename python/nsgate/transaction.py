@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ._commit import Change, Committed, PendingCommit
-from ._held import LANCES, Chain, Held, TableId, named, recreated, translated
+from ._held import LANCES, Chain, Held, TableId, is_lances, named, recreated, translated
 from ._http import Pace
 from ._identity import Identity, identities
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown
@@ -453,7 +453,8 @@ class Transaction:
         for chain in self._changed():
             self._remove(chain)
         for created in self._created.values():
-            self._drop(created.temporary)
+            # Where the log may have forgotten a commit, another name may have these data.
+            self._drop(created.temporary, keeps_data=self._pending is not None and self._pending.was_searched)
 
     @staticmethod
     def _remove(chain: Chain) -> None:
@@ -464,12 +465,16 @@ class Transaction:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 
-    def _drop(self, temporary: TableId) -> None:
-        from lance_namespace import DropTableRequest
+    def _drop(self, temporary: TableId, keeps_data: bool = False) -> None:
+        from lance_namespace import DeregisterTableRequest, DropTableRequest
 
+        client = self._gateway.namespace_client
         # It may never have been there, or the gateway may be gone: `Gateway.leftovers` finds what stays.
         with contextlib.suppress(Exception):
-            self._gateway.namespace_client.drop_table(DropTableRequest(id=list(temporary)))
+            if keeps_data:
+                client.deregister_table(DeregisterTableRequest(id=list(temporary)))
+            else:
+                client.drop_table(DropTableRequest(id=list(temporary)))
 
     # -- with ---------------------------------------------------------------------------------------------------
 
@@ -491,7 +496,7 @@ class Transaction:
         self.rollback()
         if failure is not None and error is not failure and _hides(error, failure):
             raise failure from error
-        known = translated((), error) if isinstance(error, Exception) and not isinstance(error, Error) else None
+        known = translated((), error) if isinstance(error, Exception) and is_lances(error) else None
         if isinstance(known, Unavailable):
             raise known from error
 

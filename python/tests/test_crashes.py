@@ -172,6 +172,32 @@ def test_a_gateway_that_goes_away_is_unavailable_whatever_lance_makes_of_it(
     assert gateway.versions(tables[0]) == [1]
 
 
+class InternalError(Exception):
+    """A class of this name is in every database driver."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InternalError("current transaction is aborted"),
+        ValueError("order: Unavailable: article 5"),
+        RuntimeError("Failed to execute request of the shop"),
+        KeyError("Commit result for version"),
+    ],
+)
+def test_an_error_of_the_program_stays_its_own(gateway, tables, error):
+    ran = []
+
+    def change(tx):
+        ran.append(tx)
+        tx.table(*tables[0]).insert(rows(300, 1))
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        gateway.run(change)
+    assert raised.value is error and len(ran) == 1
+
+
 def test_to_ask_for_a_new_table_that_was_lost_on_its_way_does_not_create_it(world, relay, gateway, tables):
     relay.lose = ["before"] * 100
     tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=0.5)

@@ -1,10 +1,14 @@
 """Names that another table has got meanwhile: by renames, or because a table was dropped and created anew."""
 
+import urllib.parse
+from types import SimpleNamespace
+
 import lance_namespace as ln
 import pytest
 from conftest import make, rows
 
 import nsgate
+from nsgate.gateway import _is_anothers
 
 
 def rename(gateway, old, new):
@@ -119,6 +123,63 @@ def test_a_commit_that_is_known_to_be_refused_is_never_made(world, relay, gatewa
     )
     assert status in (400, 404), answer
     assert gateway.versions(tables[1]) == [1]
+
+
+def test_a_new_table_that_was_renamed_keeps_its_data(world, relay, gateway, tables):
+    """Its commit is forgotten, and its name is another table's: what looks like a conflict must delete nothing."""
+    new = (*tables[0][:-1], tables[0][-1] + "_new")
+    relay.lose = ["after", "forgotten"]
+    tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=20)
+    created = tx.create(*new, data=rows(0, 7))
+    temporary = tx._created[new].temporary
+    sent = nsgate.connect(relay.address, token=world.token)._http.post
+
+    def meanwhile(*arguments, **options):
+        try:
+            return sent(*arguments, **options)
+        finally:
+            if len(relay.batches) == 1:
+                rename(gateway, new, (*new[:-1], new[-1] + "_moved"))
+                make(gateway, new)
+                # The removal of its first name was not done yet.
+                request = ln.RegisterTableRequest(id=list(temporary), location=location(created))
+                gateway.namespace_client.register_table(request)
+
+    tx._gateway._http.post = meanwhile
+    with pytest.raises(nsgate.Conflict, match="already exists"):
+        tx.commit()
+    assert gateway.table(*new[:-1], new[-1] + "_moved").count_rows() == 7
+
+
+def location(dataset):
+    """Where a table's data are, below the root of its catalog."""
+    return dataset.uri.rstrip("/").rpartition("/")[2]
+
+
+@pytest.mark.parametrize("folder", ["a%41", "a%20b", "plain"])
+def test_a_snapshot_of_a_table_whose_folder_looks_encoded(gateway, tables, folder):
+    version = {"version": 1, "manifest_path": f"store/{folder}/_versions/1.manifest"}
+    for uri in (f"file:///store/{folder}", f"file:///store/{urllib.parse.quote(folder)}"):
+        assert not _is_anothers(version, SimpleNamespace(uri=uri))
+    assert _is_anothers(version, SimpleNamespace(uri="file:///store/other"))
+
+
+def test_a_snapshot_begins_again_if_a_version_is_not_there_any_more(gateway, tables, monkeypatch):
+    """The other table has fewer versions."""
+    table, beside = tables
+    other = make(gateway, (*table[:-1], table[-1] + "_other"), rows(500, 2))
+    gateway.table(*table).insert(rows(900, 1))
+    latest = nsgate.Gateway._latest
+    asked = []
+
+    def then_exchanged(self, tables):
+        asked.append(latest(self, tables))
+        if len(asked) == 1:
+            exchange(gateway, table, other)
+        return asked[-1]
+
+    monkeypatch.setattr(nsgate.Gateway, "_latest", then_exchanged)
+    assert [dataset.version for dataset in gateway.snapshot(table, beside)] == [1, 1]
 
 
 def test_a_snapshot_begins_again_if_a_name_moves(gateway, tables, monkeypatch):

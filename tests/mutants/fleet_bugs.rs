@@ -64,10 +64,10 @@ pub const FLEET_BUGS: &[Bug] = &[
         checkers: &[AWAY],
     },
     Bug {
-        name: "so is one about what could not be rolled back",
+        name: "a decision to delete is carried out by the next life, upon what is there then",
         file: "src/batch/run/recovery.rs",
-        right: "record.settled.iter().all(Option::is_some)",
-        wrong: "record.settled.is_empty()",
+        right: "Some(_) if last.commit && record",
+        wrong: "Some(_) if record",
         checkers: &[&["--test", "gateway", "batches_command::"]],
     },
     Bug {
@@ -80,8 +80,8 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "the owner of the log does not write again what another server lacks",
         file: "src/batch/run/recovery/forgotten.rs",
-        right: "if record.ended.is_none() && !goes_on {",
-        wrong: "if false && !goes_on {",
+        right: "        if record.ended.is_none() {\n            suspects",
+        wrong: "        if false {\n            suspects",
         checkers: &[FLEET],
     },
     Bug {

@@ -202,16 +202,17 @@ fn take_over(
     let (mut state, mut effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     // An operator's decision that was recorded is carried out by whoever goes on with the batch.
     if let Some(last) = record.resolutions.last() {
+        let mut hazards = state.hazards();
         let is_left = match decision {
             None => !last.commit,
-            // What has become a hazard since needs a decision of its own.
-            Some(_) => {
-                record.settled.iter().all(Option::is_some)
-                    && state
-                        .hazards()
-                        .all(|(entry, _)| last.hazards.contains(&entry))
+            // To keep what is there harms nobody. What has become a hazard since needs a decision of its own, and so does a
+            // delete: the version may be another one by now.
+            Some(_) if last.commit && record.settled.iter().all(Option::is_some) => {
+                hazards.all(|(entry, _)| last.hazards.contains(&entry))
             }
+            Some(_) => false,
         };
+        drop(hazards);
         if is_left {
             let more;
             (state, more) = step(state, Event::Resolved(last.decision()));

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::{BatchInspection, BatchRun, Coordinator, WATCH, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::run::inspect::takes;
-use crate::batch::step::{Decision, Event, State};
+use crate::batch::step::{Decision, Event, Settled, State};
 use crate::request::origin::Origin;
 
 /// The longest wait for the answer of a batch that is busy with its log.
@@ -45,6 +45,8 @@ pub enum Call {
     Resolve(Request),
     /// Report the current state.
     Look(oneshot::Sender<BatchInspection>),
+    /// Write the final states of entries to the log again, of which it has these; and say whether any was missing.
+    NoteAgain(Vec<Option<Settled>>, oneshot::Sender<bool>),
 }
 
 /// A decision, and the channel for its result.
@@ -94,6 +96,20 @@ impl Coordinator {
         answered.await.map_err(|_| ended())?
     }
 
+    /// Has an open batch write again the final states of its entries that the log lacks. `noted` are those that it has.
+    /// Returns true if any was missing.
+    pub(super) async fn note_again(&self, id: BatchId, noted: Vec<Option<Settled>>) -> bool {
+        let Some(batch) = self.open.caller(id) else {
+            return false;
+        };
+        let (answer, answered) = oneshot::channel();
+        let asking = async {
+            batch.send(Call::NoteAgain(noted, answer)).await.ok()?;
+            answered.await.ok()
+        };
+        timeout(PATIENCE, asking).await.ok().flatten() == Some(true)
+    }
+
     /// Serves the operators' calls for a batch whose backend is not configured any more. Returns after an operator
     /// decided to keep everything as it is; `None` if the log cannot be written.
     pub async fn strand(&self, id: BatchId, intent: &Intent) -> Option<()> {
@@ -105,6 +121,10 @@ impl Coordinator {
                 Call::Resolve(request) => request,
                 Call::Look(answer) => {
                     let _ = answer.send(BatchInspection::stranded(intent));
+                    continue;
+                }
+                Call::NoteAgain(_, answer) => {
+                    let _ = answer.send(false);
                     continue;
                 }
             };
@@ -139,6 +159,18 @@ impl BatchRun {
             Call::Look(answer) => {
                 // The operator may have disconnected.
                 let _ = answer.send(self.look(state));
+                None
+            }
+            Call::NoteAgain(noted, answer) => {
+                let is_missing = |entry: usize| noted.get(entry).is_none_or(Option::is_none);
+                let missing: Vec<_> = state.settled().filter(|it| is_missing(it.0)).collect();
+                for (entry, settled) in &missing {
+                    let written = self.coordinator.log.note(self.id, *entry, *settled).await;
+                    // If the log cannot be written, the process is about to end.
+                    written.ok()?;
+                }
+                // The asker may have given up.
+                let _ = answer.send(!missing.is_empty());
                 None
             }
         }

@@ -280,6 +280,15 @@ impl State {
         })
     }
 
+    /// The entries whose final state is in the log, and that state.
+    pub fn settled(&self) -> impl Iterator<Item = (usize, Settled)> + '_ {
+        let progress = self.progress.iter().enumerate();
+        progress.filter_map(|(entry, progress)| match progress {
+            EntryState::Settled(settled) => Some((entry, *settled)),
+            _ => None,
+        })
+    }
+
     /// Marks the later entries of the share that may have landed late, so that they are looked up again. The version
     /// that was built on `entry` may be one of them. Returns true if there is any.
     pub(super) fn doubts_above(&mut self, entry: usize) -> bool {

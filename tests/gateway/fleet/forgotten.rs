@@ -124,13 +124,18 @@ async fn a_commit_that_is_lost_while_its_removals_go_on_is_written_again() {
     };
     let world = world(&server, 0).await;
     let gate = world.catalog("west").hold("deregister_table");
-    let deregister = json!({"operations": [{"deregister_table": {"id": ["west", "t1"]}}]});
+    let remove = |name: &str| json!({"deregister_table": {"id": [name, "t1"]}});
+    let deregister = json!({"operations": [remove("west"), remove("east")]});
     let commit = "/v1/table/batch-commit";
     world.client().post(commit, &deregister).await.ok();
     gate.reached(1).await;
+    // Its name is free, and may be given to another table: the next owner must not remove that one.
+    let noted = "SELECT count(*) FROM nsgate.entry WHERE settled IS NOT NULL";
+    until("the other is removed", || server.sql(noted) == "1").await;
     undecide(&server);
     server.crash();
     server.up();
+    until("so the log says again", || server.sql(noted) == "1").await;
     let verdict = "SELECT verdict, ended IS NULL FROM nsgate.batch";
     until("it is in the log again", || server.sql(verdict) == "c|t").await;
     gate.open();

@@ -25,6 +25,8 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 const TOGETHER: usize = 16;
 /// The number of batches that a line in the log names.
 const NAMED: usize = 5;
+/// The number of batches whose end nobody knows that are reported one by one.
+const REPORTED: usize = 100;
 
 /// What was found out about one unfinished batch of the log.
 enum Found {
@@ -69,22 +71,32 @@ async fn restore(
 ) -> Result<(), LogError> {
     let mut suspects: Vec<BatchId> = Vec::new();
     let mut sort = |record: Record| {
-        let goes_on = record.verdict.is_some() && coordinator.open.has(record.id);
-        if record.ended.is_none() && !goes_on {
+        if record.ended.is_none() {
             suspects.push(record.id);
         }
     };
     coordinator.log.scan_needed(&mut sort).await?;
     let looks = stream::iter(suspects).map(|id| restore_one(coordinator, outcomes, id));
     let mut looks = pin!(looks.buffer_unordered(TOGETHER));
-    let (mut restored, mut result) = (Vec::new(), Ok(()));
+    let (mut restored, mut unknown, mut result) = (Vec::new(), 0, Ok(()));
     while let Some(looked) = looks.next().await {
         match looked {
             Ok(Found::Restored(id)) => restored.push(id.to_string()),
-            Ok(Found::Unknown(id, intent)) if is_last => report(id, &intent),
+            Ok(Found::Unknown(id, intent)) if is_last => {
+                unknown += 1;
+                if unknown <= REPORTED {
+                    report(id, &intent);
+                }
+            }
             Ok(_) => {}
             Err(error) => result = Err(error),
         }
+    }
+    if unknown > REPORTED {
+        tracing::error!(
+            batches = unknown,
+            "the batch log has lost how so many batches ended; the first of them are named above"
+        );
     }
     if let Some(first) = restored.chunks(NAMED).next() {
         tracing::warn!(
@@ -145,7 +157,10 @@ async fn restore_one(
             Err(LogError::Lost { .. }) => return Ok(Found::Whole),
             decided => decided?,
         };
-    } else if is_open {
+        if is_open {
+            coordinator.note_again(id, record.settled).await;
+        }
+    } else if is_open && !coordinator.note_again(id, record.settled).await {
         return Ok(Found::Whole);
     }
     if !is_open {
