@@ -130,7 +130,7 @@ NOW = datetime.timedelta(0)
 def left(gateway, name, monkeypatch):
     """What a client that died has left: a table under a temporary name. Returns the name and the location."""
     with monkeypatch.context() as patch:
-        patch.setattr(nsgate.Transaction, "_drop", lambda *_: None)
+        patch.setattr(nsgate.Transaction, "_drop", lambda *_, **__: None)
         tx = gateway.transaction()
         tx.create("prod", name, data=rows(0, 5))
         (created,) = tx._created.values()
