@@ -345,6 +345,8 @@ async fn a_catalog_that_hangs_takes_no_place_of_batches_that_wait_for_tables() {
         let batch = json!({"entries": (2..1002).map(create).collect::<Vec<_>>()});
         let client = world.client();
         running.spawn(async move { client.post(BATCH, &batch).await });
+        // One after the other: on a slow machine, many at once may wait for their guards.
+        tokio::time::sleep(Duration::from_millis(30)).await;
     }
     for reply in running.join_all().await {
         assert_ne!(reply.status, 200, "nothing is staged");
