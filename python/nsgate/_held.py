@@ -134,7 +134,7 @@ def is_lances(error: Optional[BaseException]) -> bool:
     """Return whether an error is Lance's or its client's, and about a request: programs have such errors, too."""
     if type(error) in LANCES:
         text = str(error)
-        in_python = "Python error in " in text and BUSY[1] in text
+        in_python = "Python error in " in text and ": Unavailable: " in text
         return in_python or "Namespace error: " in text or "Wrapped error: Commit result for version" in text
     return isinstance(error, LanceNamespaceError)
 

@@ -10,6 +10,7 @@ use crate::batch::step::Refusal;
 /// The folder in which Lance keeps the manifests of a table, the staged ones too. Their data is found relative to the
 /// folder around it.
 const VERSIONS: &str = "/_versions/";
+
 /// Refuses (409) an entry whose manifest was staged for another table than the one that has its name now. `latest` is the
 /// path of the manifest of the table's latest version.
 pub(super) fn check(entry: &Entry, latest: &str) -> Result<(), Refusal> {

@@ -35,7 +35,6 @@ pub(in crate::batch) struct Permits {
 
 /// The admission of one batch.
 pub(in crate::batch) struct Permit {
-    permits: Arc<Permits>,
     place: Place,
     /// The catalogs that the batch involves, each once, with the number of its entries.
     open: Vec<(Arc<str>, usize)>,
@@ -122,11 +121,7 @@ impl Permits {
             entries,
             taken: Arc::new(Mutex::new(taken)),
         };
-        Permit {
-            permits: Arc::clone(self),
-            place,
-            open,
-        }
+        Permit { place, open }
     }
 
     /// Counts the batch at all of its catalogs. If one of them has no place, counts it at none and returns that one.
@@ -189,7 +184,7 @@ impl Place {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut loads = self.permits.loads();
+        let mut loads = self.place.permits.loads();
         for (backend, entries) in &self.open {
             if let Some(load) = loads.get_mut(backend) {
                 load.batches -= 1;

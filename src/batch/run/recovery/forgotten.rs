@@ -28,13 +28,13 @@ const NAMED: usize = 5;
 /// The number of batches whose end nobody knows that are reported one by one.
 const REPORTED: usize = 100;
 
-/// What was found out about one unfinished batch of the log.
+/// The result of the look at one unfinished batch of the log.
 enum Found {
-    /// Nothing is missing, or it goes on and its end is not known yet.
+    /// A batch of which nothing is missing, or that goes on and has no end yet.
     Whole,
-    /// Its decision or its end was missing, and is in the log again.
+    /// A batch whose decision, notes or end were missing, and are in the log again.
     Restored(BatchId),
-    /// Nobody knows how it ended.
+    /// A batch whose end this gateway does not know.
     Unknown(BatchId, Intent),
 }
 
