@@ -22,6 +22,7 @@ pub(crate) mod fake_server;
 mod internal_request;
 mod kind;
 mod rest;
+mod scoped;
 pub mod transport;
 mod versioning;
 
@@ -53,6 +54,7 @@ use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVer
 use crate::error::BoxError;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
+use crate::protocol::data_scope::{DataScope, Selectors};
 use crate::protocol::identifier::{Identifier, PathReading};
 use crate::protocol::operation::Operation;
 use crate::request::context::RequestContext;
@@ -63,12 +65,20 @@ use kind::Kind;
 use rest::Rest;
 use versioning::KnownVersioning;
 
-/// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
+/// One catalog, as the gateway reaches it, or the part of its data that some requests are about
+/// ([`scope`](Self::scope)). Shared as `Arc<Backend>`.
 pub struct Backend {
-    name: Arc<str>,
     catalog: Arc<str>,
-    addresses: Box<[Arc<str>]>,
+    addresses: Arc<[Arc<str>]>,
+    scope: DataScope,
+    to: Arc<CatalogConnection>,
+}
+
+/// The connection to one catalog, whatever part of its data a request is about.
+struct CatalogConnection {
+    name: Arc<str>,
     batch: BatchMode,
+    selectors: Selectors,
     sets_managed_versioning: bool,
     versioning: KnownVersioning,
     response_timeout: Duration,
@@ -129,9 +139,11 @@ impl Backend {
     ) -> Result<Self, BoxError> {
         let name: Arc<str> = Arc::from(config.name.as_str());
         let metrics = metrics.backend(&name);
+        let selectors = config.selectors();
         let kind = match &config.implementation {
             Implementation::Rest(rest) => {
-                let rest = Rest::new(rest, &config.context_prefix, &metrics)?;
+                let added = (&*config.context_prefix, &*selectors.headers);
+                let rest = Rest::new(rest, added, &metrics)?;
                 Kind::Rest(Box::new(rest))
             }
             #[cfg(feature = "dir")]
@@ -146,18 +158,22 @@ impl Backend {
             Implementation::Dir(_) => PathReading::EXACT,
         };
         Ok(Self {
-            reading,
-            metrics,
             catalog: Arc::clone(&name),
             addresses: config.addresses().into_iter().map(Arc::from).collect(),
-            name,
-            batch: config.batch,
-            sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
-            versioning: KnownVersioning::default(),
-            response_timeout: limits.response_timeout,
-            data_timeout: limits.data_timeout,
-            health: Health::default(),
-            kind,
+            scope: DataScope::default(),
+            to: Arc::new(CatalogConnection {
+                reading,
+                metrics,
+                name,
+                batch: config.batch,
+                selectors,
+                sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
+                versioning: KnownVersioning::default(),
+                response_timeout: limits.response_timeout,
+                data_timeout: limits.data_timeout,
+                health: Health::default(),
+                kind,
+            }),
         })
     }
 
@@ -171,24 +187,28 @@ impl Backend {
     ) -> Self {
         let name: Arc<str> = Arc::from(name);
         Self {
-            reading: PathReading::EXACT,
-            metrics: metrics.backend(&name),
             catalog: Arc::clone(&name),
-            addresses: Box::default(),
-            name,
-            batch,
-            sets_managed_versioning: false,
-            versioning: KnownVersioning::default(),
-            response_timeout: limits.response_timeout,
-            data_timeout: limits.data_timeout,
-            health: Health::default(),
-            kind: Kind::Own(Box::new(catalog)),
+            addresses: Arc::default(),
+            scope: DataScope::default(),
+            to: Arc::new(CatalogConnection {
+                reading: PathReading::EXACT,
+                metrics: metrics.backend(&name),
+                name,
+                batch,
+                selectors: catalog.selectors(),
+                sets_managed_versioning: false,
+                versioning: KnownVersioning::default(),
+                response_timeout: limits.response_timeout,
+                data_timeout: limits.data_timeout,
+                health: Health::default(),
+                kind: Kind::Own(Box::new(catalog)),
+            }),
         }
     }
 
     /// Returns the word for its kind, as `implementation` in the configuration spells it.
     pub fn implementation(&self) -> &'static str {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(_) => "rest",
             #[cfg(feature = "dir")]
             Kind::Dir(_) => "dir",
@@ -198,7 +218,7 @@ impl Backend {
 
     /// Returns its key in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.to.name
     }
 
     /// Returns the identity of the catalog, by which its tables are locked and hidden: the backend's name, unless it is
@@ -234,7 +254,7 @@ impl Backend {
 
     /// Returns the metrics of this backend.
     pub fn metrics(&self) -> &Arc<metrics::Backend> {
-        &self.metrics
+        &self.to.metrics
     }
 
     /// Sends a caller's request and returns the response's headers and its streaming body.
@@ -255,7 +275,7 @@ impl Backend {
         let began = Instant::now();
         let limit = self.limit(operation);
         let wait = UpstreamTimer::begin(self, operation, exchange, began);
-        let outcome = self.kind.pass(began + limit, request).await;
+        let outcome = self.to.kind.pass(began + limit, request).await;
         match &outcome {
             Ok(_) => wait.answered(Instant::now()),
             Err(failure) => wait.failed(failure),
@@ -269,12 +289,18 @@ impl Backend {
     }
 
     /// Sends a request of the gateway itself, and returns the answer before its body has arrived.
-    pub async fn open_answer(&self, ask: InternalRequest) -> Result<AnswerStream<'_>, Failure> {
+    pub async fn open_answer(&self, mut ask: InternalRequest) -> Result<AnswerStream<'_>, Failure> {
+        self.scope.complete(&mut ask.context);
         let (operation, began) = (ask.operation, Instant::now());
         let waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
         let timer = UpstreamTimer::begin(self, Some(operation), None, began);
-        match self.kind.open_answer(began + limit, ask).await {
+        match self
+            .to
+            .kind
+            .open_answer(began + limit, ask, &self.scope)
+            .await
+        {
             Ok(answer) => Ok(answer.measured(timer, waiting)),
             Err(failure) => {
                 timer.failed(&failure);
@@ -291,7 +317,7 @@ impl Backend {
     /// True if the gateway can send requests of its own: a service token, OAuth or static headers are configured, or
     /// the catalog needs none.
     pub fn has_service_credentials(&self) -> bool {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.has_service_credentials(),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => true,
@@ -299,9 +325,19 @@ impl Backend {
         }
     }
 
+    /// True if the gateway's own requests may be allowed more at the catalog than those of callers.
+    pub fn privileges_own(&self) -> bool {
+        match &self.to.kind {
+            Kind::Rest(rest) => rest.privileges_own(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => false,
+            Kind::Own(_) => false,
+        }
+    }
+
     /// True if the gateway's own requests show who sends them.
     fn shows_service_credentials(&self) -> bool {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.shows_service_credentials(),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => true,
@@ -311,40 +347,40 @@ impl Backend {
 
     /// True if it reads the object of a request from the [`RequestContext`], and not from the path.
     pub fn is_told_what(&self) -> bool {
-        !matches!(self.kind, Kind::Rest(_))
+        !matches!(self.to.kind, Kind::Rest(_))
     }
 
     /// Returns how exactly it reads the paths of requests.
     pub fn reading(&self) -> PathReading {
-        self.reading
+        self.to.reading
     }
 
     /// Returns how this catalog takes part in batches.
     pub fn batch_mode(&self) -> BatchMode {
-        self.batch
+        self.to.batch
     }
 
     /// True if `managed_versioning` is answered as true for this catalog.
     pub fn sets_managed_versioning(&self) -> bool {
-        self.sets_managed_versioning
+        self.to.sets_managed_versioning
     }
 
     /// True if at least one of its addresses serves. True until the first failure is found.
     pub fn is_up(&self) -> bool {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.is_up(),
             #[cfg(feature = "dir")]
-            Kind::Dir(_) => self.health.is_up(),
-            Kind::Own(_) => self.health.is_up(),
+            Kind::Dir(_) => self.to.health.is_up(),
+            Kind::Own(_) => self.to.health.is_up(),
         }
     }
 
     /// True if one of its addresses did not answer its last health check.
     fn has_address_down(&self) -> bool {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.has_address_down(),
             #[cfg(feature = "dir")]
-            Kind::Dir(_) => !self.health.is_up(),
+            Kind::Dir(_) => !self.to.health.is_up(),
             Kind::Own(_) => false,
         }
     }
@@ -352,25 +388,25 @@ impl Backend {
     /// Publishes the state to the metrics. Call it only for the backend of its name that is in use: one that was
     /// replaced may live on for the requests that it has begun.
     pub fn show(&self) {
-        let (breakers_open, down) = match &self.kind {
+        let (breakers_open, down) = match &self.to.kind {
             Kind::Rest(rest) => (rest.breakers_open(), rest.addresses_down()),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => (0, None),
             Kind::Own(_) => (0, None),
         };
-        self.metrics.stands(self.is_up(), breakers_open, down);
+        self.to.metrics.stands(self.is_up(), breakers_open, down);
     }
 
     /// Returns why its last health check failed, in words for an operator.
     pub fn last_error(&self) -> Option<String> {
         let endpoints = self.endpoints();
         let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
-        first.or_else(|| self.health.last_error())
+        first.or_else(|| self.to.health.last_error())
     }
 
     /// Returns the number of requests that wait for its answer; 0 if they are not counted.
     pub fn waiting(&self) -> usize {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.waiting(),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => 0,
@@ -380,7 +416,7 @@ impl Backend {
 
     /// Returns the state of each of its addresses, for operators.
     pub fn endpoints(&self) -> Vec<EndpointStatus> {
-        match &self.kind {
+        match &self.to.kind {
             Kind::Rest(rest) => rest.standing(),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => Vec::new(),
@@ -391,9 +427,9 @@ impl Backend {
     /// Returns the time limit for the response's headers.
     fn limit(&self, operation: Option<Operation>) -> Duration {
         if operation.is_some_and(Operation::is_data) {
-            self.data_timeout
+            self.to.data_timeout
         } else {
-            self.response_timeout
+            self.to.response_timeout
         }
     }
 }

@@ -26,7 +26,7 @@ use std::path::Path;
 pub use auth::{ALGORITHMS, Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
-    Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
+    Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry, Selects,
 };
 pub use batch::{BatchConfig, MOST_ENTRIES, WithoutLog};
 pub use batch_log::{LogAddress, PostgresAddress, PostgresLogConfig, SCHEMA, is_schema};

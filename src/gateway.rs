@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use tower::Service;
 
 use crate::auth::access::Rights;
@@ -43,6 +43,7 @@ use crate::error::Error;
 use crate::request::context::RequestContext;
 pub(crate) use request_body::read as read_body;
 
+use crate::protocol::context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::query::Query;
@@ -73,6 +74,30 @@ struct Shared {
 }
 
 impl RoutingSnapshot {
+    /// Returns the snapshot for a request with this context and these headers, which may select data of its catalogs.
+    ///
+    /// # Errors
+    /// See [`Backend::seen_by`].
+    fn seen_by(
+        self: &Arc<Self>,
+        context: Option<&context::Context>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Self>, Error> {
+        let mut seen = None;
+        for (number, backend) in self.backends.iter().enumerate() {
+            if let Some(scoped) = backend.seen_by(context, headers)? {
+                seen.get_or_insert_with(|| self.backends.clone())[number] = scoped;
+            }
+        }
+        Ok(seen.map_or_else(
+            || Arc::clone(self),
+            |backends| {
+                let routes = self.routes.clone();
+                Arc::new(Self { routes, backends })
+            },
+        ))
+    }
+
     /// Returns the backend of a mount of this snapshot.
     pub fn backend(&self, mount: &route::Mount) -> &Arc<Backend> {
         &self.backends[mount.backend]

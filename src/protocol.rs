@@ -5,6 +5,7 @@ pub mod canonical;
 pub mod claims;
 pub mod commit;
 pub mod context;
+pub mod data_scope;
 pub mod identifier;
 mod json;
 pub mod list_scanner;

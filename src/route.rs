@@ -24,9 +24,9 @@ pub struct Mount {
     pub backend_namespace: Identifier,
 }
 
-/// All mounts.
+/// All mounts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Table(Prefixes<Arc<Mount>>);
+pub struct Table(Arc<Prefixes<Arc<Mount>>>);
 
 impl PrefixEntry for Arc<Mount> {
     fn prefix(&self) -> &Identifier {
@@ -65,7 +65,8 @@ impl Table {
     /// Returns a table of `mounts`. Of two mounts with the same namespace, which the configuration refuses,
     /// one is lost.
     pub fn new(mounts: Vec<Mount>) -> Self {
-        Self(Prefixes::new(mounts.into_iter().map(Arc::new).collect()))
+        let mounts = mounts.into_iter().map(Arc::new).collect();
+        Self(Arc::new(Prefixes::new(mounts)))
     }
 
     /// Returns the mount with the longest prefix of names of `id`; `None` if no mount matches, or if `id` in

@@ -62,5 +62,6 @@ pub fn intent(number: usize) -> Intent {
         entries: entries.into(),
         idempotency: None,
         fingerprint: format!("{number:064x}"),
+        context: Vec::new(),
     }
 }

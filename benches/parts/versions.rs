@@ -7,6 +7,7 @@ use nsgate::batch::visibility::commit_flag::CommitFlag;
 use nsgate::batch::visibility::filter::Page;
 use nsgate::batch::visibility::{Hidden, Visibility, json_splice};
 use nsgate::batch::{TableBranch, TableKey};
+use nsgate::protocol::data_scope::DataScope;
 use nsgate::protocol::identifier::Identifier;
 use serde_json::json;
 
@@ -41,6 +42,7 @@ fn one_of_a_list_that_is_read(bencher: Bencher<'_, '_>, versions: u64) {
 
 fn line() -> TableBranch {
     let table = TableKey {
+        scope: DataScope::default(),
         backend: "warehouse".into(),
         table: Identifier::from_names(["prod", "t1"]).unwrap(),
     };

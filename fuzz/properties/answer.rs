@@ -84,6 +84,7 @@ impl Catalog {
         let address = listener.local_addr().expect("an address");
         let uri = format!("http://{address}").parse().expect("an address");
         let config = BackendConfig {
+            selects: None,
             name: "warehouse".into(),
             implementation: Implementation::Rest(Box::new(RestConfig::new(uri))),
             context_prefix: "x-ns-ctx-".into(),

@@ -37,7 +37,12 @@ pub(super) fn routes_digest(config: &Config, world: &RoutingSnapshot) -> String 
     let address = |name: &str| {
         let mut backends = world.backends.iter();
         let backend = backends.find(|backend| **backend.name() == *name)?;
-        backend.addresses().first().cloned()
+        let address = backend.addresses().first().cloned()?;
+        // What selects tells tables apart, as their names do.
+        Some(match &config.backends.get(name)?.selects {
+            Some(selects) => format!("{address} {selects:?}").into(),
+            None => address,
+        })
     };
     let addresses: HashMap<&str, Option<Arc<str>>> = config
         .backends

@@ -195,6 +195,7 @@ impl Rule {
         match self.need(access) {
             Need::Scope(scope) => caller.has_scope(scope),
             Need::Claim { claim, any_of } => caller.has_claim(claim, any_of),
+            Need::AnyCaller => true,
             Need::Deny => false,
         }
     }

@@ -7,6 +7,7 @@ use http::{Request, Response};
 
 use super::Failure;
 use crate::body::Body;
+use crate::protocol::data_scope::Selectors;
 
 /// An in-process catalog that answers requests of the contract.
 pub trait Catalog: Send + Sync + 'static {
@@ -16,6 +17,11 @@ pub trait Catalog: Send + Sync + 'static {
     /// request's own `Authorization`); [`Context`](crate::protocol::context::Context); [`Peer`](super::Peer). A failure
     /// must say correctly whether the catalog can have acted. A call that takes too long is dropped.
     fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>>;
+
+    /// Returns the parts of requests that select its data besides the path.
+    fn selectors(&self) -> Selectors {
+        Selectors::none()
+    }
 }
 
 pub(super) async fn send_within(

@@ -54,6 +54,11 @@ impl Credentials {
         self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
+    /// True if the gateway's own requests have an `Authorization` that callers' requests do not have.
+    pub(super) fn privileges_own(&self) -> bool {
+        self.service.is_some() || self.tokens.is_some()
+    }
+
     /// True if the configuration says that the catalog asks for no credentials.
     pub(super) fn needs_none(&self) -> bool {
         !self.forward

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{AnswerStream, Failure, InternalRequest, Kind};
 use crate::body::{Body, Collect, CollectError};
 use crate::error::BoxError;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::request::context::RequestContext;
 
@@ -28,8 +29,10 @@ impl Kind {
         &self,
         deadline: Instant,
         ask: InternalRequest,
+        scope: &DataScope,
     ) -> Result<AnswerStream<'static>, Failure> {
         let mut request = ask.into_request().map_err(Failure::NotSent)?;
+        scope.select_in(request.headers_mut());
         let response = self.pass(deadline, &mut request).await?;
         Ok(AnswerStream::new(response, deadline))
     }

@@ -36,6 +36,8 @@ pub(super) struct Rest {
     credentials: Credentials,
     context_prefix: String,
     forward_headers: Option<Vec<HeaderName>>,
+    /// The headers of clients that select data of the catalog.
+    selecting: Vec<HeaderName>,
     health: Health,
     health_path: PathAndQuery,
 }
@@ -44,7 +46,7 @@ impl Rest {
     /// Builds the connection from its configuration. Reads certificate files, and contacts no server.
     pub(super) fn new(
         config: &RestConfig,
-        context_prefix: &str,
+        (context_prefix, selecting): (&str, &[HeaderName]),
         metrics: &Arc<metrics::Backend>,
     ) -> Result<Self, BoxError> {
         let endpoints = Endpoints::new(config, metrics)?;
@@ -53,6 +55,7 @@ impl Rest {
             credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
             forward_headers: config.forward_headers.clone(),
+            selecting: selecting.to_vec(),
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
             health: config.health.clone(),
         })
@@ -80,6 +83,11 @@ impl Rest {
         dispatcher
             .deliver(deadline, request, class, context, added, asked)
             .await
+    }
+
+    /// True if the gateway's own requests may be allowed more than those of callers.
+    pub(super) fn privileges_own(&self) -> bool {
+        self.credentials.privileges_own()
     }
 
     /// True if it has credentials for the gateway's own requests, or they need none.
@@ -191,6 +199,7 @@ impl Rest {
             context_prefix: &self.context_prefix,
             fixed: self.credentials.fixed(),
             forwarded: self.forward_headers.as_deref(),
+            selecting: &self.selecting,
         };
         headers::strip(map, Some(&own));
         self.credentials.apply(

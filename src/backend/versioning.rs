@@ -79,7 +79,7 @@ struct Names {
 impl Backend {
     /// Returns the last known answer of the catalog, without asking it.
     pub fn versioning(&self) -> Versioning {
-        self.versioning.get()
+        self.to.versioning.get()
     }
 
     /// Asks the catalog, with the gateway's own credentials or without any, for the description of a table that it lists. Returns and
@@ -110,7 +110,7 @@ impl Backend {
             Some(true) => Versioning::Managed,
             _ => Versioning::Unmanaged,
         };
-        self.versioning.set(versioning);
+        self.to.versioning.set(versioning);
         Ok(versioning)
     }
 

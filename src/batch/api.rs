@@ -23,7 +23,7 @@ use repeated::{different, unknown, withdrawn};
 use super::log::{Action, Intent, VersionRange};
 use super::participant::CallerContext;
 use super::plan::{Entry, Plan};
-use super::step::{Event, Refusal, step};
+use super::step::{Event, Kind, Refusal, step};
 use super::{Batches, TableBranch, TableKey};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
@@ -65,6 +65,8 @@ pub enum Form {
 pub struct Caller {
     /// A name that distinguishes callers.
     pub name: String,
+    /// What distinguishes two requests of one caller besides their entries; empty for most.
+    pub besides: String,
     /// The `Idempotency-Key` header; `None` if there was none.
     pub idempotency_key: Option<String>,
     /// The caller's credentials.
@@ -75,6 +77,8 @@ pub struct Caller {
     pub origin: Origin,
     /// The time at which it came.
     pub came: Instant,
+    /// True if the gateway's own rules decide what the caller may write.
+    pub is_judged: bool,
 }
 
 impl Batches {
@@ -207,6 +211,7 @@ impl Batches {
                 entries: plan.intent_entries(),
                 idempotency,
                 fingerprint,
+                context: caller.0.context.pairs(),
             };
             let (state, effects) = step(plan.state(), Event::Begin);
             let mut run = BatchRun::new(coordinator, plan, intent, of_run, caller, permit);
@@ -289,10 +294,14 @@ fn routed(
         for (id, branch, action) in changes(operation).map_err(within)? {
             let (backend, table) = route(id).map_err(within)?;
             let body = operation.body_for(&table);
-            let table = TableKey {
-                backend: Arc::clone(backend.catalog()),
-                table,
-            };
+            if let Some(key) = backend.selectors().undeclared(&call.caller.context) {
+                return Err(within(undeclared(backend.name(), key)));
+            }
+            if action.kind() == Kind::Removed && !call.caller.is_judged && backend.privileges_own()
+            {
+                return Err(within(unjudged(backend.name(), id)));
+            }
+            let table = TableKey::at(&backend, table);
             entries.push(Entry {
                 backend,
                 line: TableBranch::new(table, branch),
@@ -309,6 +318,28 @@ fn routed(
         }
     }
     Ok(entries)
+}
+
+/// Returns the refusal of a removal that only the gateway's own credentials would be checked for: it is sent after the
+/// decision, when nothing may be refused any more.
+fn unjudged(backend: &str, id: &Identifier) -> Error {
+    let first = id.names().next().unwrap_or_default();
+    Error::new(
+        Code::PermissionDenied,
+        format!(
+            "a batch removes with the gateway's own credentials at backend `{backend}`, and nothing says whether this caller may. An operator writes a rule for the namespace below `authorization`, such as {{ namespace: [{first}], read: …, write: {{ scope: catalog.write }} }}, or write: {{ any_caller: true }} if every caller may"
+        ),
+    )
+}
+
+/// Returns the refusal of a batch with context, at a backend that may select data by it.
+fn undeclared(backend: &str, key: &str) -> Error {
+    Error::new(
+        Code::Unsupported,
+        format!(
+            "backend `{backend}` may select its data by the context `{key}` of the request, and its configuration does not say so: a batch could act on another tenant's table. An operator writes `selects: {{ context: [{key}] }}` for the backend, or `selects: {{}}` if nothing in a request but its path selects data there"
+        ),
+    )
 }
 
 /// One change of an operation: the table, its branch, and the action.
@@ -368,11 +399,14 @@ fn fingerprint(call: &BatchCall) -> Fingerprint {
     if let (Form::Rename, [CommitOperation::RenameTable(RenameTable { id, new })]) =
         (call.form, &call.operations[..])
     {
-        return rename::fingerprint(id, new);
+        return rename::fingerprint(id, new, &call.caller);
     }
     let has_key = call.caller.idempotency_key.is_some();
     let mut canonical = Hasher::new(&SHA256);
     let mut spelled = has_key.then(|| Hasher::new(&SHA256));
+    for hasher in std::iter::once(&mut canonical).chain(&mut spelled) {
+        hasher.update(call.caller.besides.as_bytes());
+    }
     let mut spelling = Vec::new();
     for operation in &call.operations {
         let body = operation.body_for(operation.id());

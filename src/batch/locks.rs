@@ -195,6 +195,18 @@ impl Locks {
         self.shared.held.is_empty()
     }
 
+    /// Returns the tables with a lock that have the name of `table` in another part of its catalog's data.
+    pub fn namesakes(&self, table: &TableKey) -> Vec<TableKey> {
+        let held = self.shared.held.iter();
+        let tables = held.filter_map(|held| match held.key() {
+            Key::Table(other) => Some(other)
+                .filter(|other| other.is_namesake(table))
+                .cloned(),
+            Key::Namespace(_) => None,
+        });
+        tables.filter(|other| other != table).collect()
+    }
+
     /// Removes locks that were left behind by waits that were cancelled at the moment when they got the lock.
     pub fn sweep(&self) {
         self.shared
@@ -311,6 +323,7 @@ fn of_batch(tables: impl IntoIterator<Item = TableKey>) -> Vec<(Key, Mode)> {
             above = namespace.parent();
             let key = TableKey {
                 backend: Arc::clone(&table.backend),
+                scope: table.scope.clone(),
                 table: namespace,
             };
             wanted.push((Key::Namespace(key), Mode::Shared));

@@ -3,7 +3,7 @@
 mod conflicts;
 mod rename;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -71,9 +71,17 @@ impl Plan {
         intent: &Intent,
         backend: impl Fn(&str) -> Option<Arc<Backend>>,
     ) -> Option<Self> {
+        let mut scoped = HashMap::new();
         let entries = intent.entries.iter().map(|entry| {
+            let (identity, scope) = (entry.identity(), &entry.catalog.scope);
+            let found = match scoped.entry((identity, scope)) {
+                hash_map::Entry::Occupied(known) => Arc::clone(known.get()),
+                hash_map::Entry::Vacant(new) => {
+                    Arc::clone(new.insert(backend(identity)?.in_scope(scope)))
+                }
+            };
             Some(Entry {
-                backend: backend(entry.identity())?,
+                backend: found,
                 line: entry.line(),
                 action: entry.action.clone(),
                 body: Bytes::new(),
@@ -138,6 +146,7 @@ impl IntentEntry {
         TableBranch {
             table: TableKey {
                 backend: Arc::clone(self.identity()),
+                scope: self.catalog.scope.clone(),
                 table: self.table.clone(),
             },
             branch: self.branch.clone(),

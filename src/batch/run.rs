@@ -48,6 +48,7 @@ use crate::batch::step::{Decision, Effect, Event, Finding, Refusal, State, step}
 use crate::batch::visibility::Claim;
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::metrics::Phase;
+use crate::protocol::context::Context;
 use crate::request::origin::Origin;
 use crate::util::budget::Rationed;
 use audited::AuditedBatch;
@@ -76,8 +77,10 @@ pub struct BatchRun {
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
     commit_flag: CommitFlag,
-    /// The caller's context until the decision; `None` after it, when the gateway acts for itself.
+    /// The caller until the decision; `None` after it, when the gateway acts for itself.
     caller: Option<CallerContext>,
+    /// The context of the caller's request, which goes with every request of the batch.
+    context: Context,
     /// The origin of the request that began the batch.
     origin: Origin,
     hold: Hold,

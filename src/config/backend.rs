@@ -15,6 +15,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::Secret;
+use crate::protocol::data_scope::{DATABASE, Selectors};
 use crate::protocol::identifier::PathReading;
 
 /// The default prefix of context headers.
@@ -33,6 +34,17 @@ pub struct BackendConfig {
     pub managed_versioning: ManagedVersioning,
     /// The way in which this catalog takes part in batches.
     pub batch: BatchMode,
+    /// The parts of requests that select its data besides the path; `None` if the configuration does not say.
+    pub selects: Option<Selects>,
+}
+
+/// `selects` of a backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selects {
+    /// The keys of context, in lower case.
+    pub context: Option<Vec<String>>,
+    /// The headers of clients; `None` for the default.
+    pub headers: Option<Vec<HeaderName>>,
 }
 
 /// The `implementation`, with the settings that only it needs.
@@ -230,6 +242,36 @@ impl BackendConfig {
             context_prefix: CONTEXT_PREFIX.to_owned(),
             managed_versioning: ManagedVersioning::default(),
             batch: BatchMode::default(),
+            selects: None,
+        }
+    }
+
+    /// Returns the parts of requests that select the catalog's data besides the path. Unless the configuration says
+    /// otherwise, `x-lancedb-database` does if the catalog gets it from clients, and any context may.
+    #[must_use]
+    pub fn selectors(&self) -> Selectors {
+        let Implementation::Rest(rest) = &self.implementation else {
+            return Selectors::none();
+        };
+        let (context, headers) = match &self.selects {
+            Some(Selects {
+                context: None,
+                headers: None,
+            }) => return Selectors::none(),
+            Some(Selects { context, headers }) => {
+                (Some(context.clone().unwrap_or_default()), headers.clone())
+            }
+            None => (None, None),
+        };
+        let by_default = || {
+            let forwarded = rest.forward_headers.as_ref();
+            let is_forwarded = forwarded.is_none_or(|names| names.contains(&DATABASE));
+            let is_fixed = rest.headers.iter().any(|(name, _)| *name == DATABASE);
+            Vec::from_iter((is_forwarded && !is_fixed).then_some(DATABASE))
+        };
+        Selectors {
+            context,
+            headers: headers.unwrap_or_else(by_default),
         }
     }
 }

@@ -6,7 +6,7 @@ mod certificates;
 mod prefixes;
 mod same_catalog;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     context_of_some(config, reader);
     prefixes(config, reader);
     fixed_context(config, reader);
+    selects(config, reader);
     mounts(config, reader);
     joined(config, reader);
     authorization::rules(config, reader);
@@ -252,6 +253,25 @@ fn fixed_context(config: &Config, reader: &mut Reader<'_>) {
                 let key = format!("backends.{name}.properties.headers.{header}");
                 reader.problem_at(&key, format!("is spelled as an entry of the context, by `context_prefix: {prefix}`, so that a client's entry of that key would be sent instead; give one of the two another name"));
             }
+        }
+    }
+}
+
+/// Warns about a catalog that gets context and of which nothing says whether that selects its data.
+fn selects(config: &Config, reader: &mut Reader<'_>) {
+    let issuers = config.auth.issuers.iter();
+    let keys = issuers.flat_map(|issuer| issuer.context.keys());
+    let keys: BTreeSet<&str> = keys.map(String::as_str).collect();
+    if keys.is_empty() {
+        return;
+    }
+    let keys = keys.into_iter().collect::<Vec<_>>().join(", ");
+    let mounted = mounted(config);
+    for (name, backend) in &config.backends {
+        let is_rest = matches!(backend.implementation, Implementation::Rest(_));
+        let is_unsaid = is_rest && backend.selects.is_none() && mounted.contains(&**name);
+        if is_unsaid && sound(reader, name) {
+            reader.warn_at(&format!("backends.{name}"), format!("gets the context that claims set ({keys}), and nothing says whether that selects its data; batches with context are refused. Write `selects: {{ context: [{keys}] }}` with the keys that do, or `selects: {{}}` if none does"));
         }
     }
 }

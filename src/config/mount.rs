@@ -53,6 +53,8 @@ pub enum Access {
         /// The accepted values; never empty.
         any_of: Vec<String>,
     },
+    /// Every caller has permission, also without a token where `auth.anonymous` lets callers in.
+    AnyCaller,
     /// No caller has permission.
     Deny,
 }
@@ -88,6 +90,7 @@ pub(super) struct AccessFile {
     scope: Option<String>,
     claim: Option<String>,
     any_of: Option<Vec<String>>,
+    any_caller: bool,
     deny: bool,
 }
 
@@ -173,8 +176,7 @@ impl Section for AuthorizationRule {
     }
 
     fn keys(&mut self, keys: &mut Keys<'_, '_>) {
-        const WHO: &str =
-            "write { scope: NAME }, { claim: NAME, any_of: [VALUE] } or { deny: true }";
+        const WHO: &str = "write { scope: NAME }, { claim: NAME, any_of: [VALUE] }, { any_caller: true } or { deny: true }";
         keys.required(
             "namespace",
             &mut self.namespace,
@@ -211,6 +213,7 @@ impl Section for AccessFile {
             scope: None,
             claim: None,
             any_of: None,
+            any_caller: false,
             deny: false,
         }
     }
@@ -238,6 +241,7 @@ impl Section for AccessFile {
             )),
             "Values of `claim`.",
         );
+        keys.key("any_caller", &mut self.any_caller, flag(), "Everybody may.");
         keys.key("deny", &mut self.deny, flag(), "Nobody may.");
     }
 }
@@ -251,6 +255,7 @@ impl Shaped for Access {
                 scope: Some(scope),
                 claim: None,
                 any_of: None,
+                any_caller: false,
                 deny: false,
             } => {
                 if scope.contains(char::is_whitespace) {
@@ -265,16 +270,25 @@ impl Shaped for Access {
                 scope: None,
                 claim: Some(claim),
                 any_of: Some(any_of),
+                any_caller: false,
                 deny: false,
             } => Some(Self::Claim { claim, any_of }),
             AccessFile {
                 scope: None,
                 claim: None,
                 any_of: None,
+                any_caller: true,
+                deny: false,
+            } => Some(Self::AnyCaller),
+            AccessFile {
+                scope: None,
+                claim: None,
+                any_of: None,
+                any_caller: false,
                 deny: true,
             } => Some(Self::Deny),
             _ => {
-                reader.problem_at("", "does not say one thing; write { scope: NAME }, { claim: NAME, any_of: [VALUE] } or { deny: true }");
+                reader.problem_at("", "does not say one thing; write { scope: NAME }, { claim: NAME, any_of: [VALUE] }, { any_caller: true } or { deny: true }");
                 None
             }
         }
@@ -288,6 +302,7 @@ impl Shaped for Access {
                 file.claim = Some(claim.clone());
                 file.any_of = Some(any_of.clone());
             }
+            Self::AnyCaller => file.any_caller = true,
             Self::Deny => file.deny = true,
         }
         file

@@ -1,6 +1,7 @@
 //! `batch-create` and `batch-commit`: several changes that happen together or not at all.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName};
@@ -16,6 +17,7 @@ use crate::config::MOST_ENTRIES;
 use crate::error::Error;
 use crate::gateway::request_body;
 use crate::protocol::commit::{CommitOperation, Kinds};
+use crate::protocol::context::Source;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
@@ -39,7 +41,8 @@ pub(super) async fn commit(
     let keep = |_: &_| Ok(None);
     request_body::admit(&mut request, operation, None, shared.json_body, keep).await?;
     let (head, body) = request.into_parts();
-    let caller = caller(&head)?;
+    let caller = caller(&head, world)?;
+    let world = &world.seen_by(Some(&caller.context), &head.headers)?;
     let body = request_body::read(body, shared.json_body).await?;
     pause_among(body.len() / SHORT_ENTRY).await;
     // Not `batch.max_entries`: a request may repeat a batch from before that was lowered.
@@ -84,15 +87,17 @@ pub(super) async fn commit(
 
 /// Returns the caller of a batch. 400, code 13, for an `Idempotency-Key` that cannot be stored: ignoring it would
 /// execute a repeated request twice.
-pub(super) fn caller(head: &Parts) -> Result<Caller, Error> {
+pub(super) fn caller(head: &Parts, world: &RoutingSnapshot) -> Result<Caller, Error> {
     let learned = RequestContext::of(&head.extensions);
     Ok(Caller {
         name: name(head),
+        besides: besides(head, world),
         idempotency_key: idempotency_key(&head.headers)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: learned.context.clone().unwrap_or_default(),
         origin: Origin::of(&head.extensions),
         came: learned.came(),
+        is_judged: head.extensions.get::<Rights>().is_some(),
     })
 }
 
@@ -123,17 +128,44 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     }
 }
 
-/// Returns a name that distinguishes callers: issuer and subject. Without a subject, a key is enough, which only its
+/// Returns what distinguishes two requests of one caller besides their entries: the context that the client chose, and the
+/// headers that select data at some catalog. Empty for most requests.
+fn besides(head: &Parts, world: &RoutingSnapshot) -> String {
+    let context = RequestContext::of(&head.extensions).context.iter();
+    let entries = context.flat_map(|context| context.iter());
+    let chosen = entries.filter(|entry| entry.source() != Source::Claim);
+    let mut all: BTreeSet<String> = chosen
+        .map(|entry| format!("{}={:?}\n", entry.key(), entry.value()))
+        .collect();
+    for name in world
+        .backends
+        .iter()
+        .flat_map(|one| &one.selectors().headers)
+    {
+        if let Some(value) = head.headers.get(name) {
+            all.insert(format!("{name}: {value:?}\n"));
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Returns a name that distinguishes callers: issuer, subject, and the context that their claims set, such as a tenant. Without a subject, a key is enough, which only its
 /// client knows: a token that was renewed between two tries would make the second one another batch. Without a key it is
 /// the `Authorization` header.
 fn name(head: &Parts) -> String {
     let known = RequestContext::of(&head.extensions).principal.as_ref();
-    match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
+    let known = known.filter(|principal| !principal.is_anonymous());
+    let has_key = head.headers.contains_key(IDEMPOTENCY_KEY);
+    let mut name = match known.filter(|principal| !principal.subject().is_empty()) {
         Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
-        None if head.headers.contains_key(IDEMPOTENCY_KEY) => String::new(),
+        None if has_key => String::new(),
         None => {
             let shown = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
             String::from_utf8_lossy(shown.unwrap_or_default()).into_owned()
         }
+    };
+    for entry in known.iter().flat_map(|principal| principal.context().iter()) {
+        let _ = write!(name, "\0{}={}", entry.key(), entry.value());
     }
+    name
 }

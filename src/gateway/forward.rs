@@ -49,16 +49,20 @@ where
     let mount = world
         .routes
         .owner(id, operation.kind().unwrap_or(Kind::Table))?;
-    let backend = world.backend(mount);
+    let whole_catalog = world.backend(mount);
     if let Some(exchange) = &RequestContext::of(request.extensions()).exchange {
         exchange.routed(&mount.namespace);
     }
-    bulkhead::check(shared.free.as_ref(), world, backend)?;
+    bulkhead::check(shared.free.as_ref(), world, whole_catalog)?;
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
     let there = elsewhere.as_ref().unwrap_or(id);
     catalog_scope::check(world, mount, operation, (id, there), request)?;
-    outgoing::check(backend, operation, (id, there))?;
+    outgoing::check(whole_catalog, operation, (id, there))?;
     let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
+    // The body may have had some of the context.
+    let context = RequestContext::of(request.extensions()).context.as_ref();
+    let part = whole_catalog.seen_by(context, request.headers())?;
+    let backend = part.as_ref().unwrap_or(whole_catalog);
     let overwrites = catalog_scope::overwrites(operation, said.overwrites, request);
     let overwrites_namespace = overwrites && operation == Operation::CreateNamespace;
     if overwrites_namespace {

@@ -27,6 +27,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
 use crate::protocol::context::Context;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
@@ -48,9 +49,9 @@ pub trait Catalogs: Sync {
         ask: InternalRequest,
     ) -> impl Future<Output = Result<AnswerStream<'_>, Failure>> + Send;
 
-    /// Returns the identity of a mount's catalog.
-    fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
-        &mount.backend_name
+    /// Returns the identity of a mount's catalog, and the part of its data that the listing is about.
+    fn identity<'a>(&'a self, mount: &'a Mount) -> (&'a Arc<str>, DataScope) {
+        (&mount.backend_name, DataScope::default())
     }
 }
 
@@ -66,9 +67,11 @@ impl Catalogs for [Arc<Backend>] {
         }
     }
 
-    fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
-        let backend = self.get(mount.backend);
-        backend.map_or(&mount.backend_name, |backend| backend.catalog())
+    fn identity<'a>(&'a self, mount: &'a Mount) -> (&'a Arc<str>, DataScope) {
+        match self.get(mount.backend) {
+            Some(backend) => (backend.catalog(), backend.scope().clone()),
+            None => (&mount.backend_name, DataScope::default()),
+        }
     }
 }
 
@@ -239,8 +242,10 @@ async fn tables<C: Catalogs + ?Sized>(
     let owner = routes.find(request.id);
     let level = owner.map(|owner| (catalogs.identity(owner), owner.to_catalog(request.id)));
     let in_scope = |table: &TableKey| {
-        level.as_ref().is_some_and(|(backend, there)| {
-            table.backend == **backend && table.table.parent().as_ref() == Some(there)
+        level.as_ref().is_some_and(|((backend, scope), there)| {
+            table.backend == **backend
+                && table.scope == *scope
+                && table.table.parent().as_ref() == Some(there)
         })
     };
     let Some(owner) = request.owner(routes, &cut) else {

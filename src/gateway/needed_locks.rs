@@ -82,8 +82,5 @@ pub(super) fn may_send(request: &Request<Body>) -> Result<(), Error> {
 
 /// Returns the key of a table for the locks.
 pub(super) fn key(backend: &Backend, there: &Identifier) -> TableKey {
-    TableKey {
-        backend: backend.catalog().clone(),
-        table: there.clone(),
-    }
+    TableKey::at(backend, there.clone())
 }

@@ -27,7 +27,7 @@ use crate::route::Mount;
 /// Gives a table another name, in its catalog or in another one.
 pub(super) async fn rename(
     shared: &Shared,
-    world: &RoutingSnapshot,
+    world: &Arc<RoutingSnapshot>,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
@@ -51,7 +51,8 @@ pub(super) async fn rename(
         rights.decide(Access::Write, &new)?;
     }
     let (head, body) = request.into_parts();
-    let caller = commit::caller(&head)?;
+    let caller = commit::caller(&head, world)?;
+    let world = &world.seen_by(Some(&caller.context), &head.headers)?;
     // The answer that was given for an idempotency key stays valid, whatever is mounted and the catalog can do now.
     let repeated = shared.batches.repeated_rename(&caller, id, &new).await?;
     if let Some(response) = repeated {

@@ -1,6 +1,7 @@
 //! Finds the requests that give a location in storage a name, and has them checked by `batch/api/second_name.rs`.
 
 use std::mem::take;
+use std::sync::Arc;
 
 use http::Request;
 
@@ -24,13 +25,13 @@ pub(super) fn is_given_by(operation: Operation) -> bool {
 /// Refuses the location of another table while a batch changes that table.
 pub(super) async fn check(
     shared: &Shared,
-    backend: &Backend,
+    backend: &Arc<Backend>,
     there: &Identifier,
     request: &mut Request<Body>,
 ) -> Result<(), Error> {
     let (head, body) = take(request).into_parts();
     let body = request_body::read(body, shared.json_body).await?;
-    let caller = commit::caller(&head);
+    let caller = commit::caller(&head, &shared.world);
     *request = Request::from_parts(head, Body::full(body.clone()));
     let caller = caller?;
     let key = needed_locks::key(backend, there);

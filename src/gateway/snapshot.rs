@@ -17,7 +17,9 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Shared, bulkhead, forward, needed_locks, operation_of, outgoing, request_body};
+use super::{
+    RoutingSnapshot, Shared, bulkhead, forward, needed_locks, operation_of, outgoing, request_body,
+};
 use crate::auth::access::Rights;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest, read_answer};
 use crate::batch::{TableBranch, json, refused};
@@ -103,14 +105,13 @@ pub(super) async fn snapshot(
     let (head, body) = request.into_parts();
     let body = request_body::read(body, shared.json_body).await?;
     let tables = parse(&body, shared.batches.max_entries())?;
+    let context = RequestContext::of(&head.extensions).context.clone();
+    let world = shared.world.seen_by(context.as_ref(), &head.headers)?;
     let reads = SnapshotReads {
         shared,
-        tables: located(shared, &head, tables)?,
+        tables: located(shared, &world, &head, tables)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
-        context: RequestContext::of(&head.extensions)
-            .context
-            .clone()
-            .unwrap_or_default(),
+        context: context.unwrap_or_default(),
         origin: Origin::of(&head.extensions),
     };
     let (versions, rounds) = reads.at_one_moment().await?;
@@ -120,6 +121,7 @@ pub(super) async fn snapshot(
 /// Routes every table and checks that the caller may read it, before any catalog is asked.
 fn located(
     shared: &Shared,
+    world: &RoutingSnapshot,
     head: &Parts,
     tables: Vec<SnapshotTable>,
 ) -> Result<Vec<LocatedTable>, Error> {
@@ -129,10 +131,10 @@ fn located(
         if let Some(rights) = rights {
             rights.decide(Access::Read, id)?;
         }
-        let mount = shared.world.routes.owner(id, Kind::Table)?;
-        let (backend, there) = (shared.world.backend(mount), mount.to_catalog(id));
+        let mount = world.routes.owner(id, Kind::Table)?;
+        let (backend, there) = (world.backend(mount), mount.to_catalog(id));
         outgoing::check(backend, Operation::ListTableVersions, (id, &there))?;
-        bulkhead::check(shared.free.as_ref(), &shared.world, backend)?;
+        bulkhead::check(shared.free.as_ref(), world, backend)?;
         Ok(LocatedTable {
             line: TableBranch::new(needed_locks::key(backend, &there), asked.branch.clone()),
             backend: Arc::clone(backend),
@@ -241,9 +243,10 @@ impl SnapshotReads<'_> {
             timeout: None,
         };
         let request = ask.into_request();
-        let request = request.map_err(|error| {
+        let mut request = request.map_err(|error| {
             Error::internal("the request to the catalog cannot be written", error)
         })?;
+        backend.scope().select_in(request.headers_mut());
         let _waiting = self.origin.waiting();
         let names = (&asked.id, there);
         let (head, body) = forward::list_versions(self.shared, backend, names, request)

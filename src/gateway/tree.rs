@@ -1,5 +1,7 @@
 //! Answers requests about namespaces of the merged tree, if more than one catalog has a part in it.
 
+use std::sync::Arc;
+
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
@@ -18,7 +20,7 @@ use crate::request::origin::Origin;
 /// Answers requests that [`listing::concerns`]. Converts the body for the catalog that owns `id`, if one does.
 pub(super) async fn answer(
     shared: &Shared,
-    world: &RoutingSnapshot,
+    world: &Arc<RoutingSnapshot>,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
@@ -37,6 +39,7 @@ pub(super) async fn answer(
     request_body::admit(&mut request, operation, route, shared.json_body, locate).await?;
     let (head, body) = request.into_parts();
     let learned = RequestContext::of(&head.extensions);
+    let seen = world.seen_by(learned.context.as_ref(), &head.headers)?;
     let question = listing::Request {
         operation,
         id,
@@ -50,7 +53,7 @@ pub(super) async fn answer(
     };
     listing::answer(
         &world.routes,
-        world.backends.as_slice(),
+        seen.backends.as_slice(),
         shared.batches.names(),
         question,
     )

@@ -214,6 +214,34 @@ impl Context {
         Ok(true)
     }
 
+    /// Returns the context of a request from before, as [`pairs`](Self::pairs) kept it.
+    pub fn of(pairs: &[(String, String)]) -> Self {
+        let mut context = Self::default();
+        for (key, value) in pairs {
+            context.restore(key, value);
+        }
+        context
+    }
+
+    /// Adds an entry that a request carried before, or that its table is known by. Limits do not count it again.
+    pub fn restore(&mut self, key: &str, value: &str) {
+        let (name, value) = (
+            HeaderName::from_bytes(key.as_bytes()),
+            HeaderValue::from_str(value),
+        );
+        if let (Ok(name), Ok(value)) = (name, value)
+            && let Ok(entry) = Entry::new(name, 0, value, Source::Header)
+        {
+            self.client.push(entry);
+        }
+    }
+
+    /// Returns every entry as a pair of key and value.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        let pair = |entry: &Entry| (entry.key().to_owned(), entry.value().to_owned());
+        self.iter().map(pair).collect()
+    }
+
     /// Returns every entry, each key once: those of claims, then those of headers, then those of the body.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.claims.iter().chain(&self.client)

@@ -96,6 +96,8 @@ pub(crate) struct Shared {
     /// The fixed answers, by operation.
     canned: Mutex<BTreeMap<&'static str, answers::Answer>>,
     extra_headers: Mutex<HeaderMap>,
+    /// The request headers that select what the catalog has: its value is the first name of every identifier.
+    selects: Mutex<Vec<&'static str>>,
     /// The receiver of the rows of inserts, a frame at a time; if `None`, the rows are only counted.
     rows_in: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// The source of the rows of the next query.
@@ -126,6 +128,7 @@ impl Catalog {
             serials: AtomicUsize::new(0),
             canned: Mutex::default(),
             extra_headers: Mutex::default(),
+            selects: Mutex::default(),
             rows_in: Mutex::default(),
             rows_out: Mutex::default(),
             lists_out: Mutex::default(),
@@ -162,6 +165,12 @@ impl Catalog {
         let answer = (status, Some(kind), Bytes::copy_from_slice(body));
         let mut canned = self.shared.canned.lock().expect("not poisoned");
         canned.insert(operation, answer);
+    }
+
+    /// Keeps data apart by the value of this request header, as the first name of what the store has. Requests without it
+    /// are about what no value selects.
+    pub fn select_by(&self, header: &'static str) {
+        self.shared.selects.lock().expect("not poisoned").push(header);
     }
 
     /// Adds a header to every further answer.

@@ -59,6 +59,7 @@ pub fn intent(key: Option<&str>) -> Arc<Intent> {
         entries: vec![entry(2), entry(3)],
         idempotency: key.map(str::to_owned),
         fingerprint: "f".into(),
+        context: Vec::new(),
     })
 }
 

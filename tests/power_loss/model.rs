@@ -215,6 +215,7 @@ fn intent(random: &mut Random) -> Arc<Intent> {
         entries,
         idempotency: Some("k".into()),
         fingerprint: words(random),
+        context: Vec::new(),
     })
 }
 

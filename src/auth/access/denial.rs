@@ -86,6 +86,7 @@ impl<'a> Denial<'a> {
                 Some(Need::Claim { claim, any_of }) => {
                     format!("claim {claim}: {}", any_of.join(", "))
                 }
+                Some(Need::AnyCaller) => "any caller".to_owned(),
                 Some(Need::Deny) => "nobody is allowed".to_owned(),
                 None => "a rule that covers the name".to_owned(),
             },
@@ -135,6 +136,7 @@ fn words(need: &Need) -> String {
         Need::Claim { claim, .. } => {
             format!("needs the claim `{claim}` with a value that the rule accepts")
         }
+        Need::AnyCaller => "allows every caller".to_owned(),
         Need::Deny => "allows nobody".to_owned(),
     }
 }

@@ -273,6 +273,7 @@ impl Model {
         match need {
             Some(Need::Scope(scope)) => scope == "one" && one,
             Some(Need::Claim { .. }) => hr,
+            Some(Need::AnyCaller) => true,
             Some(Need::Deny) | None => false,
         }
     }

@@ -78,7 +78,7 @@ pub async fn watch(object: Weak<Backend>) {
 
 /// Checks once. Returns the time to wait until the next check.
 async fn check(backend: &Backend) -> Duration {
-    match &backend.kind {
+    match &backend.to.kind {
         Kind::Rest(rest) => {
             rest.check().await;
             rest.check_interval()
@@ -87,7 +87,7 @@ async fn check(backend: &Backend) -> Duration {
         Kind::Dir(dir) => {
             let outcome = dir.check().await;
             let why = outcome.as_ref().err().cloned();
-            if backend.health.note(outcome) {
+            if backend.to.health.note(outcome) {
                 match why {
                     Some(why) => {
                         tracing::warn!(backend = %backend.name, cause = why, "backend is down")

@@ -35,7 +35,8 @@ pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders
         if *name == CONNECTION && !is_plain(value) {
             let names = value.to_str().unwrap_or_default().split(',');
             let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
-            ended.extend(names.filter(|name| !KEPT.contains(name)));
+            let selects = |name: &HeaderName| own.is_some_and(|own| own.selecting.contains(name));
+            ended.extend(names.filter(|name| !KEPT.contains(name) && !selects(name)));
         }
         if *name == TRANSFER_ENCODING {
             // The length did not delimit the body (RFC 9112, section 6.3), and may contradict it.
@@ -57,6 +58,8 @@ pub(in crate::backend) struct OwnHeaders<'a> {
     /// `forward_headers`: the only client headers that are forwarded, besides those that every request may need; `None`
     /// if it is not configured.
     pub(in crate::backend) forwarded: Option<&'a [HeaderName]>,
+    /// The headers of clients that select data: another spelling of one must not.
+    pub(in crate::backend) selecting: &'a [HeaderName],
 }
 
 impl OwnHeaders<'_> {
@@ -87,6 +90,7 @@ impl OwnHeaders<'_> {
             Some(b'a' | b'c' | b'f' | b'h' | b'k' | b'p' | b'r' | b's' | b't' | b'x')
         ) || begins(self.context_prefix)
             || self.fixed.iter().any(|(name, _)| begins(name.as_str()))
+            || self.selecting.iter().any(|name| begins(name.as_str()))
     }
 
     /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18), and some
@@ -101,6 +105,10 @@ impl OwnHeaders<'_> {
             || name.starts_with(&dashed(self.context_prefix))
             || name == "x-request-id"
             || fixed.any(|(fixed, _)| dashed(fixed.as_str()) == name)
+            || self
+                .selecting
+                .iter()
+                .any(|selecting| selecting.as_str() == name)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::backend::fake_server::{Act, Catalog, ok};
 use crate::backend::{Authority, InternalAnswer, InternalRequest, Kind};
 use crate::metrics::Metrics;
 use crate::protocol::context::Context;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::request::origin::Origin;
@@ -30,7 +31,9 @@ fn config(uri: &str) -> RestConfig {
 
 fn rest(config: &RestConfig) -> Kind {
     let metrics = Metrics::new().backend(&Arc::from("warehouse"));
-    Kind::Rest(Box::new(Rest::new(config, "x-ns-ctx-", &metrics).unwrap()))
+    Kind::Rest(Box::new(
+        Rest::new(config, ("x-ns-ctx-", &[]), &metrics).unwrap(),
+    ))
 }
 
 async fn check(kind: &Kind) -> Result<(), String> {
@@ -220,7 +223,9 @@ async fn asked(rest: &Kind) -> Result<InternalAnswer, Failure> {
         origin: Origin::default(),
         timeout: None,
     };
-    let answer = rest.open_answer(Instant::now() + SOON, ask).await?;
+    let answer = rest
+        .open_answer(Instant::now() + SOON, ask, &DataScope::default())
+        .await?;
     answer.whole().await
 }
 

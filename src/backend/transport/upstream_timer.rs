@@ -50,7 +50,7 @@ impl<'a> UpstreamTimer<'a> {
     fn count(&mut self, now: Instant) {
         if let Some(operation) = self.operation.take() {
             let took = now - self.began;
-            self.backend.metrics.asked(operation, took);
+            self.backend.metrics().asked(operation, took);
             if let Some(exchange) = &self.exchange {
                 exchange.forwarded(took);
             }

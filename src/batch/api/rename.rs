@@ -111,7 +111,7 @@ impl Batches {
         new: &Identifier,
     ) -> Result<Option<Response<Body>>, Error> {
         let key = caller.idempotency_key.as_deref();
-        let fingerprint = fingerprint(old, new);
+        let fingerprint = fingerprint(old, new, caller);
         let request = RequestKey::new(&caller.name, key, fingerprint);
         match self.outcomes.known(&request).await.map_err(unread)? {
             None => Ok(None),
@@ -129,10 +129,7 @@ impl Batches {
 impl RenameEnd {
     /// Returns the key by which the table is locked.
     pub fn key(&self) -> TableKey {
-        TableKey {
-            backend: Arc::clone(self.backend.catalog()),
-            table: self.there.clone(),
-        }
+        TableKey::at(&self.backend, self.there.clone())
     }
 
     pub(in crate::batch) fn line(&self) -> TableBranch {
@@ -169,8 +166,13 @@ pub(super) async fn located(
     for (entry, names) in renames {
         let (new, old) = (plan.entries[entry].clone(), plan.entries[entry + 1].clone());
         let mut is_first = |question: Question, of: &Entry| {
-            let TableKey { backend, table } = &of.line.table;
-            asked.insert((question, Arc::clone(backend), table.parent()))
+            let TableKey {
+                backend,
+                scope,
+                table,
+            } = &of.line.table;
+            let catalog = (Arc::clone(backend), scope.clone());
+            asked.insert((question, catalog, table.parent()))
         };
         let lookup = Lookup {
             can_deregister: is_first(Question::CanDeregister, &old),
@@ -277,8 +279,9 @@ fn unsupported(message: String) -> Refusal {
 }
 
 /// Returns the fingerprint of the rename of one table.
-pub(super) fn fingerprint(old: &Identifier, new: &Identifier) -> Fingerprint {
+pub(super) fn fingerprint(old: &Identifier, new: &Identifier, caller: &Caller) -> Fingerprint {
     let mut hasher = Hasher::new(&SHA256);
+    hasher.update(caller.besides.as_bytes());
     hasher.update(b"rename");
     for name in [old, new] {
         for part in name.names() {

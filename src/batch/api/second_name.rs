@@ -19,6 +19,7 @@ use crate::batch::visibility::gates::renaming;
 use crate::batch::visibility::names::RenamedLocation;
 use crate::batch::{BatchCall, Batches, Caller, Hold, TableBranch, TableKey, busy};
 use crate::error::Error;
+use crate::protocol::context::Context;
 use crate::protocol::operation::Access;
 
 /// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.
@@ -29,7 +30,7 @@ impl Batches {
     /// watched for: 503 with `Retry-After`.
     pub async fn may_name(
         &self,
-        backend: &Backend,
+        backend: &Arc<Backend>,
         table: &TableKey,
         location: &str,
         caller: &Caller,
@@ -54,7 +55,13 @@ impl Batches {
             // The caller need not have permission to see the other tables.
             context.authority = backend.service_authority();
         }
-        let found = tables.into_iter().map(|table| at(backend, table, &context));
+        let found = tables.into_iter().map(async |table| {
+            let mut context = context.clone();
+            if table.scope != *backend.scope() {
+                context.context = Context::default();
+            }
+            at(&backend.in_scope(&table.scope), table, &context).await
+        });
         for found in join_all(found).await {
             let is_there = match found {
                 Ok(found) => found.is_some_and(|found| are_alike(&found, location)),

@@ -1,7 +1,6 @@
 //! Locks tables for requests while catalogs work on them, refuses requests because of batches, and tells batches how
 //! the requests ended.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -97,10 +96,7 @@ impl Batches {
         backend: &Backend,
         namespace: &Identifier,
     ) -> Result<Hold, Error> {
-        let key = TableKey {
-            backend: Arc::clone(backend.catalog()),
-            table: namespace.clone(),
-        };
+        let key = TableKey::at(backend, namespace.clone());
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key.clone(), wait).await;
         let hold = hold.map_err(|error| {

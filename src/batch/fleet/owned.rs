@@ -1,6 +1,6 @@
 //! The guards that the owner of the log holds for its batches: when it claims them, and how long it keeps them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub struct OwnedGuards {
 }
 
 struct Owned {
-    table: TableKey,
+    /// The tables with the name that is guarded, in different parts of their catalog's data.
+    tables: HashSet<TableKey>,
     guard: Guard,
     /// True once every other gateway has acknowledged.
     is_granted: bool,
@@ -121,13 +122,16 @@ impl OwnedGuards {
         let mut missing = Vec::new();
         for (table, guard) in tables {
             let known = owned.entry(guard.key.clone()).or_insert_with(|| Owned {
-                table: table.clone(),
+                tables: HashSet::new(),
                 guard: guard.clone(),
                 is_granted: false,
                 claims: 0,
                 is_released: false,
                 needed: now,
             });
+            if !known.tables.contains(table) {
+                known.tables.insert(table.clone());
+            }
             known.needed = now;
             if !known.is_granted || (guard.names && !known.guard.names) {
                 known.guard.names |= guard.names;
@@ -172,13 +176,14 @@ impl OwnedGuards {
                 found.push(table.clone());
             }
             let known = owned.entry(guard.key.clone()).or_insert_with(|| Owned {
-                table,
+                tables: HashSet::new(),
                 guard: guard.clone(),
                 is_granted: false,
                 claims: 0,
                 is_released: false,
                 needed,
             });
+            known.tables.insert(table);
             // A claim of more may be under way, which is granted by itself.
             if guard.names || !known.guard.names {
                 known.guard = guard;
@@ -196,22 +201,24 @@ impl OwnedGuards {
         is_needed: impl Fn(&TableKey) -> bool,
     ) -> Result<(), LogError> {
         let now = Instant::now();
-        let idle: Vec<(TableKey, String)> = {
+        let idle: Vec<(HashSet<TableKey>, String)> = {
             let owned = self.tables();
             let idle = owned
                 .iter()
                 .filter(|(_, known)| known.needed + STAYS <= now);
-            let named = idle.map(|(key, known)| (known.table.clone(), key.clone()));
+            let named = idle.map(|(key, known)| (known.tables.clone(), key.clone()));
             named.take(RELEASED).collect()
         };
         let (mut held, mut released) = (Hold::none(locks), Vec::new());
-        for (table, key) in idle {
-            // While it is held, no batch begins on it.
-            let hold = locks.exclusive([table.clone()], Duration::ZERO).await;
-            match hold.ok().filter(|_| !is_needed(&table)) {
+        for (tables, key) in idle {
+            // While they are held, no batch begins on them.
+            let hold = locks
+                .exclusive(tables.iter().cloned(), Duration::ZERO)
+                .await;
+            match hold.ok().filter(|_| !tables.iter().any(&is_needed)) {
                 Some(hold) => {
                     held.join(hold);
-                    released.push((table, key));
+                    released.push(key);
                 }
                 None => {
                     if let Some(known) = self.tables().get_mut(&key) {
@@ -222,8 +229,9 @@ impl OwnedGuards {
         }
         {
             let mut owned = self.tables();
-            released.retain(|(_, key)| match owned.get_mut(key) {
-                Some(known) if known.claims == 0 => {
+            released.retain(|key| match owned.get_mut(key) {
+                // Another table of that name may have been claimed meanwhile.
+                Some(known) if known.claims == 0 && known.needed + STAYS <= now => {
                     // If the answer is lost, it may be gone.
                     known.is_granted = false;
                     known.is_released = true;
@@ -235,11 +243,10 @@ impl OwnedGuards {
         if released.is_empty() {
             return Ok(());
         }
-        let keys = released.iter().map(|(_, key)| key.clone()).collect();
-        let done = self.store.release(keys).await;
+        let done = self.store.release(released.clone()).await;
         {
             let mut owned = self.tables();
-            for (_, key) in &released {
+            for key in &released {
                 if done.is_ok() {
                     owned.remove(key);
                 } else if let Some(known) = owned.get_mut(key) {

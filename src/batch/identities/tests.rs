@@ -122,6 +122,7 @@ fn intent(entries: &[(&str, Option<u16>)]) -> Intent {
         entries: entries.collect(),
         idempotency: None,
         fingerprint: "f".into(),
+        context: Vec::new(),
     }
 }
 

@@ -42,10 +42,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::protocol::data_scope::DataScope;
     use crate::protocol::identifier::Identifier;
 
     fn key(name: &str) -> TableKey {
         TableKey {
+            scope: DataScope::default(),
             backend: "lake".into(),
             table: Identifier::from_names([name]).unwrap(),
         }

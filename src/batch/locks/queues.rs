@@ -117,10 +117,12 @@ mod tests {
 
     use super::*;
     use crate::batch::TableKey;
+    use crate::protocol::data_scope::DataScope;
     use crate::protocol::identifier::Identifier;
 
     fn key(name: &str) -> Key {
         Key::Table(TableKey {
+            scope: DataScope::default(),
             backend: "lake".into(),
             table: Identifier::from_names([name]).unwrap(),
         })

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::backend::Backend;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 
@@ -20,26 +22,44 @@ pub struct TableKey {
     /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): usually the backend's
     /// name.
     pub backend: Arc<str>,
+    /// The part of the catalog's data that has the table, if its identifier does not tell.
+    pub scope: DataScope,
     /// The catalog's own identifier.
     pub table: Identifier,
 }
 
 impl TableKey {
+    /// Returns the key of a table of this backend, which is given in the catalog's spelling.
+    pub fn at(backend: &Backend, table: Identifier) -> Self {
+        Self {
+            backend: Arc::clone(backend.catalog()),
+            scope: backend.scope().clone(),
+            table,
+        }
+    }
+
     /// Returns the parts that are compared and hashed.
-    fn known_by(&self) -> (&str, Cow<'_, str>) {
-        (&self.backend, self.table.split(DEFAULT_DELIMITER))
+    fn known_by(&self) -> (&str, &DataScope, Cow<'_, str>) {
+        let table = self.table.split(DEFAULT_DELIMITER);
+        (&self.backend, &self.scope, table)
+    }
+
+    /// True if both have one name in one catalog, whatever part of its data they are in.
+    pub fn is_namesake(&self, other: &Self) -> bool {
+        let ((backend, _, table), (of, _, name)) = (self.known_by(), other.known_by());
+        backend == of && table == name
     }
 
     /// True if the table is in a namespace, or in one below it.
     pub fn is_below(&self, namespace: &Self) -> bool {
-        let (backend, table) = self.known_by();
-        let (of, above) = namespace.known_by();
+        let (backend, scope, table) = self.known_by();
+        let (of, in_scope, above) = namespace.known_by();
         let is_in = || {
             table
                 .strip_prefix(&*above)
                 .is_some_and(|rest| rest.starts_with('\0'))
         };
-        backend == of && (namespace.table.is_root() || is_in())
+        backend == of && scope == in_scope && (namespace.table.is_root() || is_in())
     }
 }
 

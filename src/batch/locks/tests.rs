@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use super::*;
+use crate::protocol::data_scope::DataScope;
 
 const SHORT: Duration = Duration::from_millis(10);
 const LONG: Duration = Duration::from_secs(60);
 
 fn key(names: &[&str]) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(names.iter().copied()).unwrap(),
     }

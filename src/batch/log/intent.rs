@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
-/// The plan of a batch. It holds no token, and nothing of the caller but a fingerprint.
+/// The plan of a batch. It holds no token, and nothing of the caller but a fingerprint and the context of the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
     /// The changes, in request order.
@@ -16,6 +17,9 @@ pub struct Intent {
     pub idempotency: Option<String>,
     /// The fingerprint of the entries.
     pub fingerprint: String,
+    /// The context of the request, by key: it goes with every request of the batch, also after a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<(String, String)>,
 }
 
 /// One change, and the table that it changes.
@@ -49,6 +53,9 @@ pub struct CatalogRef {
     /// The identity in this process; `None` if that is the backend's name.
     #[serde(skip)]
     pub(super) identity: Option<Arc<str>>,
+    /// The part of its data that has the table, if the table's identifier does not tell.
+    #[serde(default, skip_serializing_if = "DataScope::is_empty")]
+    pub scope: DataScope,
 }
 
 /// One change of one table.
@@ -104,6 +111,7 @@ impl CatalogRef {
         let mut catalog = Self {
             address: backend.addresses().first().cloned(),
             identity: None,
+            scope: backend.scope().clone(),
         };
         catalog.known_as(backend.name(), backend.catalog());
         catalog
@@ -115,7 +123,7 @@ impl CatalogRef {
     }
 
     fn is_unnamed(&self) -> bool {
-        self.address.is_none()
+        self.address.is_none() && self.scope.is_empty()
     }
 }
 

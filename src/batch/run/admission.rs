@@ -249,10 +249,12 @@ fn by_catalog<'a>(backends: impl Iterator<Item = &'a Arc<str>>) -> Vec<(Arc<str>
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
     use super::*;
+    use crate::protocol::data_scope::DataScope;
     use crate::protocol::identifier::Identifier;
 
     fn tables(backends: &[&str]) -> Vec<TableKey> {
         let table = |backend: &&str| TableKey {
+            scope: DataScope::default(),
             backend: (*backend).into(),
             table: Identifier::from_names(["t"]).unwrap(),
         };

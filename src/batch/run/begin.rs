@@ -17,6 +17,7 @@ use crate::batch::run::admission::Permit;
 use crate::batch::run::grouped_create::GroupedCreates;
 use crate::batch::step::{Decision, Settled};
 use crate::batch::visibility::commit_flag::CommitFlag;
+use crate::protocol::context::Context;
 use crate::request::origin::Origin;
 
 impl BatchRun {
@@ -79,6 +80,7 @@ impl BatchRun {
             id: outcome.id,
             commit_flag: CommitFlag::default(),
             caller: None,
+            context: Context::of(&intent.context),
             origin: Origin::default(),
             hold,
             withdrawing: None,

@@ -130,12 +130,15 @@ impl Coordinator {
             now.filter(|now| now.shares_address(&entry.backend))
         };
         let has_moved =
-            |entry: &Entry| now(entry).is_some_and(|now| !Arc::ptr_eq(now, &entry.backend));
+            |entry: &Entry| now(entry).is_some_and(|now| !now.is_same_connection(&entry.backend));
         if !plan.entries.iter().any(has_moved) {
             return;
         }
         let entries = plan.entries.iter().map(|entry| Entry {
-            backend: Arc::clone(now(entry).map_or(&entry.backend, |now| *now)),
+            backend: match now(entry) {
+                Some(now) => now.in_scope(entry.backend.scope()),
+                None => Arc::clone(&entry.backend),
+            },
             ..entry.clone()
         });
         *plan = Arc::new(Plan {

@@ -101,6 +101,8 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
     Caller {
         came: Instant::now(),
         name: "ada".into(),
+        besides: String::new(),
+        is_judged: false,
         idempotency_key: key.map(str::to_owned),
         authority: Authority::Caller(None),
         context: Context::default(),

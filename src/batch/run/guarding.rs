@@ -16,6 +16,7 @@ use crate::batch::fleet::{
 use crate::batch::locks::{LockError, TableKey};
 use crate::batch::log::LogError;
 use crate::batch::plan::Plan;
+use crate::protocol::data_scope::DataScope;
 
 /// The time that a guard of another gateway waits for a change here, before it looks whether that gateway still waits.
 const CHANGE: Duration = Duration::from_secs(1);
@@ -226,9 +227,19 @@ impl LocalTables for CoordinatorTables {
                 // No request of this gateway reaches that catalog.
                 return false;
             };
-            let table = TableKey { backend, table };
+            let scope = DataScope::default();
+            let table = TableKey {
+                backend,
+                scope,
+                table,
+            };
+            // A guard does not tell which part of the catalog's data it is about: the requests before it do not, either,
+            // until their callers are known.
+            let mut tables = coordinator.locks.namesakes(&table);
+            tables.push(table.clone());
             loop {
-                let hold = coordinator.locks.exclusive([table.clone()], CHANGE).await;
+                let held = tables.iter().cloned();
+                let hold = coordinator.locks.exclusive(held, CHANGE).await;
                 if hold.is_ok() {
                     return coordinator.visibility.has_strays(&table);
                 }

@@ -15,7 +15,6 @@ use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Match, Refusal};
 use crate::batch::visibility::LateArrival;
 use crate::config::BatchMode;
-use crate::protocol::context::Context;
 
 impl BatchRun {
     pub(super) fn validate(&mut self, share: usize) -> BoxFuture<'static, EffectOutcome> {
@@ -262,7 +261,7 @@ impl BatchRun {
     fn caller_context(&self) -> CallerContext {
         let own = || CallerContext {
             authority: Authority::Service,
-            context: Context::default(),
+            context: self.context.clone(),
             origin: self.origin.clone(),
             timeout: Duration::ZERO,
         };

@@ -133,6 +133,7 @@ mod tests {
             }],
             idempotency: None,
             fingerprint: String::new(),
+            context: Vec::new(),
         };
         let [one, other] = [1, 2].map(BatchId::from_u128);
         let (a, b) = (intent("a"), intent("b"));

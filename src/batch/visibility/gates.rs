@@ -38,9 +38,13 @@ impl Forbidden {
 
     /// The refusal of another change of the table, or of its name.
     pub fn of_name(self, table: &TableKey) -> Refusal {
-        let TableKey { backend, table } = table;
+        let TableKey {
+            backend,
+            scope,
+            table,
+        } = table;
         self.wait(|wait| format!(
-            "an unanswered batch request for table {table} of catalog `{backend}` may still reach it; retry in {wait} s. To see the batch: `nsgate batches list`"
+            "an unanswered batch request for table {table} of catalog `{backend}`{scope} may still reach it; retry in {wait} s. To see the batch: `nsgate batches list`"
         ))
     }
 

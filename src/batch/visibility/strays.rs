@@ -75,13 +75,15 @@ impl Strays {
         })
     }
 
-    /// True if another writer's create may land in this table.
+    /// True if another writer's create may land in this table, or in one with its name in another part of its catalog's
+    /// data.
     pub(super) fn has(&self, table: &TableKey) -> bool {
         let now = Instant::now();
         let anywhere = *self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_table = self.tables.get(table);
+        let mut strays = self.tables.iter();
+        let may_land = |strays: &[Stray]| strays.iter().any(|stray| stray.until > now);
         anywhere.is_some_and(|until| until > now)
-            || of_table.is_some_and(|strays| strays.iter().any(|stray| stray.until > now))
+            || strays.any(|it| it.key().is_namesake(table) && may_land(it.value()))
     }
 
     /// True if another writer's create may land in any table.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::batch::log::BatchId;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
@@ -21,6 +22,7 @@ fn version(version: u64) -> Subject {
 
 fn line(name: &str) -> TableBranch {
     let table = TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names([name]).unwrap(),
     };
@@ -47,6 +49,7 @@ fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
     let (visibility, commit_flag) = (Visibility::default(), CommitFlag::default());
     let line = |names: &[&str]| {
         let table = TableKey {
+            scope: DataScope::default(),
             backend: "lake".into(),
             table: Identifier::from_names(names).unwrap(),
         };

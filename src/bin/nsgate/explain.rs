@@ -109,6 +109,7 @@ fn need(need: &Access) -> String {
     match need {
         Access::Scope(scope) => format!("scope {scope}"),
         Access::Claim { claim, any_of } => format!("claim {claim}: {}", any_of.join(" or ")),
+        Access::AnyCaller => "any caller".to_owned(),
         Access::Deny => "denied".to_owned(),
     }
 }

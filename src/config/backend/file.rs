@@ -9,7 +9,7 @@ use super::directory::{directory, shown_properties};
 use super::properties::{Properties, rest_properties, static_header, unknown_property};
 use super::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientTls, DirConfig, Health, Implementation,
-    ManagedVersioning, OAuth, Pool, RestConfig, Retry,
+    ManagedVersioning, OAuth, Pool, RestConfig, Retry, Selects,
 };
 use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
@@ -46,7 +46,8 @@ const BATCHES: [(&str, BatchMode); 3] = [
 const DELIMITERS: [(&str, bool); 2] = [("default", false), ("any", true)];
 
 /// Keys that only a catalog behind HTTP can have.
-const REST_ONLY: [&str; 14] = [
+const REST_ONLY: [&str; 15] = [
+    "selects",
     "endpoints",
     "forward_headers",
     "raw_path",
@@ -83,6 +84,7 @@ pub(in crate::config) struct BackendFile {
     forward_headers: Option<Vec<HeaderName>>,
     raw_path: bool,
     delimiters: bool,
+    selects: Option<Selects>,
 }
 
 impl Section for BackendFile {
@@ -157,6 +159,12 @@ impl BackendFile {
             "Prefix of the headers that carry context to this catalog.",
         );
         keys.key("batch", &mut self.batch, choice(&BATCHES), "`atomic` has its own atomic batch-create, `versions` creates and deletes single versions, `auto` finds out.");
+        keys.key(
+            "selects",
+            &mut self.selects,
+            maybe(table()),
+            "What selects the catalog's data besides the path, such as { context: [tenant] }; {} for nothing. Batches with context need it.",
+        );
         keys.key("pool", &mut self.pool, table(), "Connections kept open.");
         keys.key(
             "health",
@@ -202,10 +210,18 @@ impl Shaped for BackendConfig {
 
     fn from_file(mut file: BackendFile, reader: &mut Reader<'_>) -> Option<Self> {
         let properties = std::mem::take(&mut file.properties);
-        let (context_prefix, managed_versioning, batch) = (
+        let (context_prefix, managed_versioning, batch, selects) = (
             std::mem::take(&mut file.context_prefix),
             file.managed_versioning,
             file.batch,
+            file.selects.take(),
+        );
+        selecting_headers(
+            selects.as_ref(),
+            &file,
+            &properties,
+            &context_prefix,
+            reader,
         );
         let implementation = match file.implementation? {
             ImplementationName::Rest => {
@@ -219,6 +235,7 @@ impl Shaped for BackendConfig {
             context_prefix,
             managed_versioning,
             batch,
+            selects,
         })
     }
 
@@ -254,6 +271,7 @@ impl Shaped for BackendConfig {
             forward_headers: rest.forward_headers,
             raw_path: rest.reading.raw_path,
             delimiters: rest.reading.any_delimiter,
+            selects: self.selects.clone(),
         }
     }
 }
@@ -316,6 +334,36 @@ fn rest(
             any_delimiter: file.delimiters,
         },
     })
+}
+
+/// Records a problem for a header that is to select data and that the catalog does not get from clients.
+fn selecting_headers(
+    selects: Option<&Selects>,
+    file: &BackendFile,
+    properties: &BTreeMap<String, Text>,
+    context_prefix: &str,
+    reader: &mut Reader<'_>,
+) {
+    let headers = selects.and_then(|selects| selects.headers.as_ref());
+    for name in headers.into_iter().flatten() {
+        let is_fixed = |property: &String| {
+            let fixed = property.strip_prefix("headers.");
+            fixed.is_some_and(|fixed| fixed.eq_ignore_ascii_case(name.as_str()))
+        };
+        let forwarded = file.forward_headers.as_ref();
+        let problem = if properties.keys().any(is_fixed) {
+            format!(
+                "`{name}` is the same for all requests, by `properties.headers.{name}`; remove one of the two"
+            )
+        } else if forwarded.is_some_and(|forwarded| !forwarded.contains(name)) {
+            format!("`{name}` does not reach the catalog; add it to `forward_headers`")
+        } else if name.as_str().starts_with(context_prefix) {
+            format!("`{name}` is context; write its key under `selects.context`")
+        } else {
+            continue;
+        };
+        reader.problem_at("selects.headers", problem);
+    }
 }
 
 /// Records a problem if a caller's token is to be exchanged, and also kept from the catalog or

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::{Breaker, ClientIdentity, ClientTls, Health, OAuth, Pool, Retry};
+use super::{Breaker, ClientIdentity, ClientTls, Health, OAuth, Pool, Retry, Selects};
 use crate::config::Secret;
 use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
-    Scalar, Shaped, duration, file, flag, guarded_uri, maybe, percent, secret, text, url_path,
-    whole,
+    Scalar, Shaped, context_key_name, duration, file, flag, forwardable_header, guarded_uri, list,
+    maybe, percent, secret, text, url_path, whole,
 };
 use crate::config::load::reader::Reader;
 
@@ -90,6 +90,31 @@ impl Shaped for ClientTls {
             certificate,
             private_key,
         }
+    }
+}
+
+impl Section for Selects {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.key(
+            "context",
+            &mut self.context,
+            maybe(list(
+                0,
+                "keys of context, such as [tenant]",
+                context_key_name(),
+            )),
+            "Keys of context by which the catalog chooses the data; absent: none.",
+        );
+        keys.key(
+            "headers",
+            &mut self.headers,
+            maybe(list(0, "names of headers, such as [x-lancedb-database]", forwardable_header())),
+            "Headers of clients by which it does; absent: x-lancedb-database, or none in `selects: {}`.",
+        );
     }
 }
 

@@ -72,7 +72,7 @@ fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
         {
             reader.warn_at(key, "asks for the subject of a client's certificate, and no client is asked for one, so nobody may; write `client_ca: clients.pem` into `listen.tls`");
         }
-    } else if config.auth.anonymous && *need != Access::Deny {
+    } else if config.auth.anonymous && !matches!(need, Access::AnyCaller | Access::Deny) {
         reader.warn_at(key, "asks for something in a token, and `auth.anonymous` lets everyone in without one, so nobody may; name the issuers of the tokens instead");
     }
 }

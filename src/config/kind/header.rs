@@ -80,6 +80,16 @@ pub(in crate::config) fn forwardable_header() -> Scalar<HeaderName> {
     )
 }
 
+/// A key of the context, in lower case.
+pub(in crate::config) fn context_key_name() -> Scalar<String> {
+    Scalar::new(
+        "a key of the context, such as tenant",
+        text_schema(),
+        |text| context_key(&text.value),
+        |key| json!(key),
+    )
+}
+
 /// Returns a context key in lower case. It is the rest of a header name.
 pub(in crate::config) fn context_key(key: &str) -> Result<String, String> {
     let lower = key.to_ascii_lowercase();

@@ -9,6 +9,7 @@ use super::{Request, merge};
 use crate::auth::access::Rights;
 use crate::batch::TableKey;
 use crate::error::Error;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::rename::is_unfinished;
@@ -34,7 +35,7 @@ pub(super) struct Tree<'a> {
     pub(super) mounts: &'a BTreeMap<usize, Vec<&'a Mount>>,
     pub(super) delimiter: &'a str,
     /// Returns the identity of a mount's catalog.
-    pub(super) identity: &'a (dyn Fn(&'a Mount) -> &'a Arc<str> + Sync),
+    pub(super) identity: &'a (dyn Fn(&'a Mount) -> (&'a Arc<str>, DataScope) + Sync),
     pub(super) hidden: Hidden<'a>,
 }
 
@@ -82,13 +83,17 @@ impl Spelling for Tree<'_> {
         listed: Vec<String>,
     ) -> Result<Vec<String>, ListingError> {
         let mounts = &self.mounts[&segment.mount.backend];
-        let backend = (self.identity)(mounts[0]);
+        let (backend, scope) = (self.identity)(mounts[0]);
         let rights = self.request.rights.as_ref();
         let is_shown = |here: &Identifier| rights.is_none_or(|rights| rights.read(here));
         let is_hidden = |there: &Identifier| {
             let hides = |table| {
-                let backend = Arc::clone(backend);
-                hidden.contains(&TableKey { backend, table })
+                let (backend, scope) = (Arc::clone(backend), scope.clone());
+                hidden.contains(&TableKey {
+                    backend,
+                    scope,
+                    table,
+                })
             };
             there.last().is_some_and(is_unfinished) || (!hidden.is_empty() && hides(there.clone()))
         };

@@ -10,6 +10,7 @@ use crate::backend::{self, Failure};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::{Names, TableKey};
 use crate::config::BatchMode;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::operation::{Access, Kind, Lock};
 
 type Meanwhile = Box<dyn Fn(&Names) + Send + Sync>;
@@ -106,6 +107,7 @@ impl Over {
 
 fn key(names: &[&str]) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(names).unwrap(),
     }

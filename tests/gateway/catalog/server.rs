@@ -83,6 +83,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Respon
     let path = path.strip_prefix(shared.base.as_str()).unwrap_or(path);
     let found = operations::find(parts.method.as_str(), path);
     let query = Query::parse(parts.uri.query());
+    let selected = shared.selected(&parts.headers);
     let id = query.names(found.id.as_deref());
 
     let orders = || shared.orders.lock().expect("not poisoned");
@@ -118,7 +119,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Respon
     {
         return Ok(plain(shared, 304, ""));
     }
-    let answer = act(shared, &found, &query, &whole);
+    let answer = act(shared, &found, &query, &whole, selected);
     finish(shared, &faults, &found, answer).await
 }
 

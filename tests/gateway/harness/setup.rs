@@ -152,6 +152,9 @@ impl Setup {
                 token::ISSUER
             );
         }
+        if !self.sections.contains("authorization:") {
+            yaml.push_str("authorization: [{ namespace: [], read: { any_caller: true }, write: { any_caller: true } }]\n");
+        }
         if !self.sections.contains("batch:") {
             yaml.push_str("batch: { log: batches.redb }\n");
         }
@@ -170,6 +173,9 @@ impl Setup {
             );
             if !lines.contains("oauth:") {
                 let _ = writeln!(yaml, "    service_authorization: Bearer service-of-{name}");
+            }
+            if !lines.contains("selects:") {
+                yaml.push_str("    selects: {}\n");
             }
             if !lines.contains("health:") {
                 yaml.push_str("    health: { interval: 1h }\n");

@@ -31,6 +31,7 @@ fn forwarded(pairs: &[(&str, &str)], forwarded: Option<&[HeaderName]>) -> Vec<St
         context_prefix: "x-ns-ctx-",
         fixed: &fixed,
         forwarded,
+        selecting: &[HeaderName::from_static("x-lancedb-database")],
     };
     strip(&mut headers, Some(&own));
     let mut names = headers.keys().map(ToString::to_string).collect::<Vec<_>>();
@@ -109,6 +110,8 @@ fn what_front_proxies_assert_does_not_cross() {
         "X~NS~Ctx~Tenant",
         "X-Lance-Ctx-Tenant",
         "X_Lance_Ctx_Tenant",
+        "X_LanceDB_Database",
+        "X.LanceDB.Database",
         "X-Forwarded",
         "X-Envoy-External-Address",
         "SM_User",
@@ -170,14 +173,16 @@ fn what_is_end_to_end_crosses() {
 fn a_header_named_by_connection_ends_here_unless_the_gateway_relies_on_it() {
     let left = stripped(&[
         ("connection", "close, X-Secret , authorization"),
-        ("connection", "x-other,host"),
+        ("connection", "x-other,host,x-lancedb-database"),
         ("authorization", "Bearer t"),
         ("host", "h"),
+        ("x-lancedb-database", "db"),
         ("x-other", "1"),
         ("x-secret", "1"),
         ("x-third", "1"),
     ]);
-    assert_eq!(left, ["authorization", "host", "x-third"]);
+    let expected = ["authorization", "host", "x-lancedb-database", "x-third"];
+    assert_eq!(left, expected);
 }
 
 #[test]

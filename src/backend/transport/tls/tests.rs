@@ -99,7 +99,7 @@ fn rest(port: u16, tls: ClientTls) -> Rest {
     let mut config = RestConfig::new(uri.parse().unwrap());
     config.tls = Some(tls);
     let metrics = crate::metrics::Metrics::new().backend(&Arc::from("lake"));
-    Rest::new(&config, "x-ns-ctx-", &metrics).unwrap()
+    Rest::new(&config, ("x-ns-ctx-", &[]), &metrics).unwrap()
 }
 
 async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {

@@ -82,6 +82,7 @@ fn record(key: &str, verdict: Option<Verdict>, ended: Option<u64>) -> Record {
             entries: Vec::new(),
             idempotency: Some(keyed(key).key),
             fingerprint: fingerprint("same").canonical,
+            context: Vec::new(),
         },
         verdict,
         settled: Vec::new(),

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 /// A log in which claims and releases wait until the test lets them through.
@@ -96,6 +97,7 @@ fn table() -> Vec<(TableKey, Guard)> {
 
 fn table_at(key: &str) -> Vec<(TableKey, Guard)> {
     let table = TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(["t"]).unwrap(),
     };

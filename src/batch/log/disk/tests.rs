@@ -30,6 +30,7 @@ fn intent() -> Arc<Intent> {
         entries: vec![entry(2), entry(3)],
         idempotency: Some("k".into()),
         fingerprint: "f".into(),
+        context: Vec::new(),
     })
 }
 

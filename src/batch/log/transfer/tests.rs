@@ -38,6 +38,7 @@ impl Places {
                 entries: Vec::new(),
                 idempotency: None,
                 fingerprint: ends.to_string(),
+                context: Vec::new(),
             };
             let id = BatchId::now_v7();
             log.intend(id, Arc::new(intent)).await.unwrap();

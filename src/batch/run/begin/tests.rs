@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::config::{BatchConfig, BatchMode, Limits};
 use crate::metrics::Metrics;
 use crate::protocol::commit;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 /// A catalog that has every table and refuses to deregister any.
@@ -76,6 +77,7 @@ async fn a_batch_waits_for_the_cool_down_of_its_numbers() {
     let lake = Backend::own("lake", mode, Willing::default(), &limits, &metrics);
     let lake = Arc::new(lake);
     let table = TableKey {
+        scope: DataScope::default(),
         backend: Arc::clone(lake.catalog()),
         table: Identifier::from_names(["two"]).unwrap(),
     };

@@ -16,6 +16,7 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Release, Subject};
 use crate::config::{BatchMode, Limits};
 use crate::metrics::Metrics;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
@@ -38,11 +39,13 @@ fn intent(names: &[&str]) -> Arc<Intent> {
         entries: entries.collect(),
         idempotency: None,
         fingerprint: "f".into(),
+        context: Vec::new(),
     })
 }
 
 fn line(name: &str) -> TableBranch {
     let table = TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names([name]).unwrap(),
     };
@@ -137,6 +140,7 @@ fn a_reload_keeps_what_was_learned_only_of_catalogs_that_stay_as_they_are() {
         backend: Arc::clone(backend),
         line: TableBranch::new(
             TableKey {
+                scope: DataScope::default(),
                 backend: Arc::clone(backend.name()),
                 table: Identifier::from_names(["t"]).unwrap(),
             },

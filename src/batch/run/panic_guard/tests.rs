@@ -16,6 +16,7 @@ use crate::batch::{Batches, ResolveError, Resolver, TableBranch, TableKey, Trans
 use crate::config::{BatchConfig, BatchMode, Limits};
 use crate::error::Error;
 use crate::metrics::Metrics;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 
@@ -47,6 +48,7 @@ fn same() -> Fingerprint {
 
 fn key(table: &str) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names([table]).unwrap(),
     }

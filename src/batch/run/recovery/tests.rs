@@ -51,6 +51,7 @@ async fn left(id: BatchId, entries: Vec<IntentEntry>) -> (Arc<Coordinator>, Arc<
         entries,
         idempotency: None,
         fingerprint: "f".into(),
+        context: Vec::new(),
     };
     log.intend(id, Arc::new(intent)).await.unwrap();
     let metrics = Metrics::new().batch().clone();
@@ -87,6 +88,7 @@ fn record(id: u128, verdict: Verdict, settled: Option<Settled>, ended: Option<u6
             entries: vec![entry()],
             idempotency: None,
             fingerprint: "f".into(),
+            context: Vec::new(),
         },
         verdict: Some(verdict),
         settled: vec![settled],

@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::config::{BatchConfig, BatchMode, Limits};
 use crate::metrics::{BatchState, Metrics};
 use crate::protocol::commit::CommitOperation;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 /// A catalog of one table that never reports the result of a create: it makes version 2 and does not make version 3.
@@ -157,6 +158,7 @@ async fn undone() -> Undone {
     }
     assert_eq!(catalog.stored(), [1]);
     let table = TableKey {
+        scope: DataScope::default(),
         backend: Arc::clone(lake.name()),
         table: Identifier::from_names(["t"]).unwrap(),
     };

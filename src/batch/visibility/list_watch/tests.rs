@@ -5,10 +5,12 @@ use std::time::Duration;
 use super::super::commit_flag::CommitFlag;
 use super::super::{Pause, Release};
 use super::*;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 fn line(branch: Option<&str>) -> TableBranch {
     let table = TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(["t"]).unwrap(),
     };

@@ -73,7 +73,12 @@ impl Batches {
         while rounds < ROUNDS {
             let page = NamePage {
                 filter: ListFilter::new(LISTS, None),
-                names: ListedNames::of(self.names(), backend.catalog(), level.clone()),
+                names: ListedNames::of(
+                    self.names(),
+                    backend.catalog(),
+                    backend.scope(),
+                    level.clone(),
+                ),
                 tally: None,
             };
             let (head, body) = question.clone().open(backend).await?;

@@ -1,10 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use super::*;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 
 fn key(name: &str) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(["ns", name]).unwrap(),
     }

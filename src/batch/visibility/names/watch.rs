@@ -22,6 +22,7 @@ use super::reads::Level;
 use super::{Effect, MissedChange, Names, NamesEpoch};
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::list_filter::{Judgement, View};
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 use crate::protocol::rename::is_unfinished;
@@ -33,6 +34,7 @@ const OUTDATED: usize = 65_536;
 pub(super) struct ListedNames {
     names: Names,
     catalog: Arc<str>,
+    scope: DataScope,
     level: Level,
     /// The moment of the last look; at first that before the request to the catalog.
     looked: NamesEpoch,
@@ -44,11 +46,12 @@ pub(super) struct ListedNames {
 pub(super) struct NamesChanged;
 
 impl ListedNames {
-    /// Begins a listing of the catalog; to be called before the request is sent to it.
-    pub(super) fn of(names: &Names, catalog: &Arc<str>, level: Level) -> Self {
+    /// Begins a listing of the catalog, of this part of its data; to be called before the request is sent to it.
+    pub(super) fn of(names: &Names, catalog: &Arc<str>, scope: &DataScope, level: Level) -> Self {
         let mut listed = Self {
             names: names.clone(),
             catalog: Arc::clone(catalog),
+            scope: scope.clone(),
             level,
             looked: names.moment(),
             hidden: HashSet::new(),
@@ -112,7 +115,9 @@ impl ListedNames {
 
     /// Returns the name of a table in the listing; `None` if the listing cannot have it.
     fn spell(&self, table: &TableKey) -> Option<String> {
-        if table.backend != self.catalog || table.table.last().is_some_and(is_unfinished) {
+        if (&table.backend, &table.scope) != (&self.catalog, &self.scope)
+            || table.table.last().is_some_and(is_unfinished)
+        {
             return None;
         }
         match &self.level {

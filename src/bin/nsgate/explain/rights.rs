@@ -45,6 +45,7 @@ fn granted(rules: &PlacedRules<'_>, access: Access, id: &Identifier) -> String {
     let has = match rule.need(access) {
         Need::Scope(scope) => format!("it has the scope {scope}"),
         Need::Claim { claim, any_of } => format!("its claim {claim} is {}", any_of.join(" or ")),
+        Need::AnyCaller => "every caller may".to_owned(),
         Need::Deny => String::new(),
     };
     format!("yes: {has} ({})", named(rules, rule, access))
@@ -81,7 +82,7 @@ fn denied(
                 None => format!("it lacks the claim {claim}; a token where it is {values} could"),
             }
         }
-        Need::Deny => {
+        Need::AnyCaller | Need::Deny => {
             "the rule denies it to every caller; change it, or add a longer rule".to_owned()
         }
     };

@@ -12,6 +12,7 @@ use crate::gateway::listing::page::{Page, Reading, Segment};
 use crate::gateway::listing::read_catalog::{Budget, ListingError};
 use crate::gateway::listing::spelling::Level;
 use crate::gateway::listing::token::Position;
+use crate::protocol::data_scope::DataScope;
 use crate::util::polls::{counted, most_at_once};
 
 /// A catalog that ignores `limit`: the pieces of its answers.
@@ -254,7 +255,14 @@ async fn a_page_is_full_although_most_names_are_hidden() {
     for number in (0..300).filter(|number| is_hidden(*number)) {
         let table = id(&[&format!("t{number:06}")]);
         let backend = "b0".into();
-        names.hide_made(TableKey { backend, table }, &flag);
+        names.hide_made(
+            TableKey {
+                backend,
+                scope: DataScope::default(),
+                table,
+            },
+            &flag,
+        );
     }
     for limit in [1, 3, 7, 100] {
         let (mut all, mut query) = (Vec::new(), Some(format!("limit={limit}")));

@@ -2,9 +2,11 @@
 //! old name or the new ones.
 
 use super::*;
+use crate::protocol::data_scope::DataScope;
 
 fn key(backend: usize, names: &[&str]) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: format!("b{backend}").into(),
         table: id(names),
     }

@@ -48,6 +48,7 @@ async fn write(log: &DiskLog) {
         entries: Vec::new(),
         idempotency: None,
         fingerprint: String::new(),
+        context: Vec::new(),
     };
     log.intend(BatchId::now_v7(), Arc::new(intent))
         .await

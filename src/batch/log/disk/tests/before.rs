@@ -68,11 +68,13 @@ fn intents() -> [Intent; 2] {
             entries: one,
             idempotency: Some("1f2e".into()),
             fingerprint: "a0b1".into(),
+            context: Vec::new(),
         },
         Intent {
             entries: vec![entry(bare); 10],
             idempotency: None,
             fingerprint: "c2d3".into(),
+            context: Vec::new(),
         },
     ]
 }

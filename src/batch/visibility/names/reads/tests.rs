@@ -20,6 +20,7 @@ use crate::batch::{Names, TableKey};
 use crate::config::{BatchConfig, BatchMode, Limits};
 use crate::error::BoxError;
 use crate::metrics::Metrics;
+use crate::protocol::data_scope::DataScope;
 use crate::protocol::query::Query;
 
 const COUNT: usize = 200_000;
@@ -89,6 +90,7 @@ fn table(number: usize) -> String {
 
 fn key(name: &str) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: Identifier::from_names(["ns", name]).unwrap(),
     }

@@ -15,13 +15,19 @@ fn id(names: &[&str]) -> Identifier {
 
 fn key(names: &[&str]) -> TableKey {
     TableKey {
+        scope: DataScope::default(),
         backend: "lake".into(),
         table: id(names),
     }
 }
 
 fn begin(names: &Names) -> ListedNames {
-    ListedNames::of(names, &"lake".into(), Level::Below(id(&["ns"])))
+    ListedNames::of(
+        names,
+        &"lake".into(),
+        &DataScope::default(),
+        Level::Below(id(&["ns"])),
+    )
 }
 
 /// Returns which of the names `old` and `new` a listing may show now.
@@ -111,6 +117,7 @@ fn names_that_a_listing_cannot_have_do_not_end_it() {
         key(&["old"]),
         key(&["ns", "__nsgate_new_1"]),
         TableKey {
+            scope: DataScope::default(),
             backend: "pond".into(),
             table: id(&["ns", "old"]),
         },
@@ -123,7 +130,7 @@ fn names_that_a_listing_cannot_have_do_not_end_it() {
         names.gone(&other, &flag);
         assert_eq!(shown(&mut listed), Ok([true, true]), "{other:?}");
     }
-    let mut all = ListedNames::of(&names, &"lake".into(), Level::All);
+    let mut all = ListedNames::of(&names, &"lake".into(), &DataScope::default(), Level::All);
     let flag = CommitFlag::default();
     // The listing has the second one as `a$b$c`, which is another table.
     for hidden in [&["a", "b"][..], &["a$b", "c"]] {
@@ -165,7 +172,12 @@ fn the_names_that_are_kept_out_of_a_listing_are_bounded() {
 /// Returns the listing of all tables, with some of the names that the author writes hidden.
 fn hiding() -> ListedNames {
     let names = Names::default();
-    let mut listed = ListedNames::of(&names, &"lake".into(), Level::Below(Identifier::root()));
+    let mut listed = ListedNames::of(
+        &names,
+        &"lake".into(),
+        &DataScope::default(),
+        Level::Below(Identifier::root()),
+    );
     for name in ["a", "t1", "A", "\u{e9}", "aa", "\u{1f600}", "]"] {
         names.hide_made(key(&[name]), &CommitFlag::default());
     }
