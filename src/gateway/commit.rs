@@ -164,7 +164,10 @@ fn name(head: &Parts) -> String {
             String::from_utf8_lossy(shown.unwrap_or_default()).into_owned()
         }
     };
-    for entry in known.iter().flat_map(|principal| principal.context().iter()) {
+    for entry in known
+        .iter()
+        .flat_map(|principal| principal.context().iter())
+    {
         let _ = write!(name, "\0{}={}", entry.key(), entry.value());
     }
     name

@@ -22,6 +22,7 @@ mod second_name;
 mod stray_names;
 pub mod streamed;
 pub mod streamed_names;
+mod tenants;
 mod together;
 mod undo;
 mod untrue_renames;

@@ -96,8 +96,9 @@ pub(crate) struct Shared {
     /// The fixed answers, by operation.
     canned: Mutex<BTreeMap<&'static str, answers::Answer>>,
     extra_headers: Mutex<HeaderMap>,
-    /// The request headers that select what the catalog has: its value is the first name of every identifier.
+    /// The request headers whose values select one of `parts`.
     selects: Mutex<Vec<&'static str>>,
+    parts: Mutex<BTreeMap<String, Arc<Mutex<Store>>>>,
     /// The receiver of the rows of inserts, a frame at a time; if `None`, the rows are only counted.
     rows_in: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// The source of the rows of the next query.
@@ -129,6 +130,7 @@ impl Catalog {
             canned: Mutex::default(),
             extra_headers: Mutex::default(),
             selects: Mutex::default(),
+            parts: Mutex::default(),
             rows_in: Mutex::default(),
             rows_out: Mutex::default(),
             lists_out: Mutex::default(),
@@ -167,10 +169,18 @@ impl Catalog {
         canned.insert(operation, answer);
     }
 
-    /// Keeps data apart by the value of this request header, as the first name of what the store has. Requests without it
-    /// are about what no value selects.
+    /// Keeps data apart by the value of this request header. Requests without it are about [`store`](Self::store).
     pub fn select_by(&self, header: &'static str) {
-        self.shared.selects.lock().expect("not poisoned").push(header);
+        self.shared
+            .selects
+            .lock()
+            .expect("not poisoned")
+            .push(header);
+    }
+
+    /// The data that the value of a request header selects.
+    pub fn part(&self, value: &str) -> Arc<Mutex<Store>> {
+        self.shared.part(value)
     }
 
     /// Adds a header to every further answer.

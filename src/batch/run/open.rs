@@ -74,6 +74,9 @@ pub struct BatchCaller {
 pub struct OpenEntry {
     /// The backend's name.
     pub backend: Arc<str>,
+    /// What selects the data besides the identifier, such as `[tenant=acme]`; empty for most tables.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scope: String,
     /// The catalog's own identifier, its names joined by `$`.
     pub table: String,
     /// The branch; `None` for the main one.
@@ -178,6 +181,7 @@ impl OpenBatches {
     ) {
         let entries = intent.entries.iter().map(|entry| OpenEntry {
             backend: Arc::clone(&entry.backend),
+            scope: entry.catalog.scope.to_string().trim_start().to_owned(),
             table: entry.table.to_string(),
             branch: entry.branch.clone(),
             action: name(&entry.action).into(),

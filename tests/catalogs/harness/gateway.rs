@@ -49,6 +49,7 @@ impl<'a> Behind<'a> {
             "implementation": "rest",
             "properties": { "uri": self.uri },
             "service_authorization": "Bearer of-the-gateway",
+            "selects": {},
             // The breaker must not delay a test after a catalog has been started again.
             "breaker": { "open_for": "500ms" },
         });
@@ -136,6 +137,9 @@ impl Gateway {
             }] },
             "backends": backends.collect::<serde_json::Map<_, _>>(),
             "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
+            "authorization": [{
+                "namespace": [], "read": { "any_caller": true }, "write": { "any_caller": true },
+            }],
             "batch": { "log": "batches.redb" },
             "telemetry": { "log": "text", "access_log": false },
         });

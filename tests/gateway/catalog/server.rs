@@ -1,8 +1,8 @@
 //! The sockets of a catalog: accepts connections, records requests, applies faults and answers.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, StreamExt};
@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use super::answers::{self, Answer, Query};
 use super::faults::Fault;
 use super::operations::{self, Found, Sends};
+use super::store::Store;
 use super::{Running, Seen, Shared};
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -69,6 +70,20 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 impl Shared {
+    /// The data that the value of a request header selects.
+    pub(super) fn part(&self, value: &str) -> Arc<Mutex<Store>> {
+        let mut parts = self.parts.lock().expect("not poisoned");
+        Arc::clone(parts.entry(value.to_owned()).or_default())
+    }
+
+    /// The part that these headers select; `None` if they select none.
+    fn selected(&self, headers: &http::HeaderMap) -> Option<Arc<Mutex<Store>>> {
+        let selects = self.selects.lock().expect("not poisoned").clone();
+        let mut values = selects.iter().filter_map(|name| headers.get(*name));
+        let value = values.next()?.to_str().expect("visible ASCII");
+        Some(self.part(value))
+    }
+
     /// Returns true if every answer has this entity tag.
     fn has_etag(&self, tag: &http::HeaderValue) -> bool {
         let headers = self.extra_headers.lock().expect("not poisoned");
@@ -169,13 +184,20 @@ async fn finish(
 }
 
 /// Returns the fixed answer of the operation, or else the store's.
-fn act(shared: &Shared, found: &Found, query: &Query, body: &Bytes) -> Answer {
+fn act(
+    shared: &Shared,
+    found: &Found,
+    query: &Query,
+    body: &Bytes,
+    part: Option<Arc<Mutex<Store>>>,
+) -> Answer {
     let canned = shared.canned.lock().expect("not poisoned");
     if let Some(answer) = canned.get(found.name) {
         return answer.clone();
     }
     let ways = *shared.ways.lock().expect("not poisoned");
-    let mut store = shared.store.lock().expect("not poisoned");
+    let store = part.as_deref().unwrap_or(&shared.store);
+    let mut store = store.lock().expect("not poisoned");
     answers::answer(&mut store, ways, found, query, body)
 }
 

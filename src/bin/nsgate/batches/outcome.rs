@@ -19,7 +19,8 @@ pub(super) fn what_holds(before: &BatchDetail, decision: Decision, is_watched: b
             Some(version) => format!("version {version}"),
             None => entry.change.clone(),
         };
-        let (table, backend) = (plain(&entry.table), plain(&entry.backend));
+        let backend = format!("{} {}", entry.backend, entry.scope);
+        let (table, backend) = (plain(&entry.table), plain(backend.trim_end()));
         let now = now(entry, before.state, decision);
         let _ = writeln!(said, "  {table} in {backend}: {} {now}", plain(&change));
     }

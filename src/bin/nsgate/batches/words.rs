@@ -122,9 +122,10 @@ fn title(entry: &OpenEntry) -> String {
     let branch = entry.branch.as_ref();
     let branch = branch.map_or_else(String::new, |branch| format!(", branch {}", plain(branch)));
     let (change, table) = (plain(&entry.change), plain(&entry.table));
+    let backend = format!("{} {}", entry.backend, entry.scope);
     format!(
         "{change} of {table}{branch} in backend {}",
-        plain(&entry.backend)
+        plain(backend.trim_end())
     )
 }
 
