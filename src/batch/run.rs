@@ -321,7 +321,7 @@ impl BatchRun {
                 ..
             } = &self.plan.entries[entry];
             tracing::error!(
-                batch = %self.id, backend = %backend.name(), table = %line.table.table, change = open::change(action), hazard = open::reason(hazard, open::name(action)),
+                batch = %self.id, backend = %format_args!("{}{}", backend.name(), line.table.scope), table = %line.table.table, change = open::change(action), hazard = open::reason(hazard, open::name(action)),
                 "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show {}`", self.id
             );
         }

@@ -2,11 +2,12 @@
 
 mod audit;
 mod authorization;
+mod batches;
 mod certificates;
 mod prefixes;
 mod same_catalog;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use http::Uri;
 use super::kind::is_plain_http_abroad;
 use super::load::nearest::nearest;
 use super::load::reader::Reader;
-use super::{Authorization, Config, Implementation, KeySource, RestConfig};
+use super::{Config, Implementation, KeySource, RestConfig};
 use crate::protocol::query::DEFAULT_DELIMITER;
 
 /// Records the problems of `config` as a whole. Parts that could not be read are not reported again.
@@ -27,12 +28,11 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     context_of_some(config, reader);
     prefixes(config, reader);
     fixed_context(config, reader);
-    selects(config, reader);
     mounts(config, reader);
     joined(config, reader);
     authorization::rules(config, reader);
     unused(config, reader);
-    undo_credentials(config, reader);
+    batches::backends(config, reader);
     same_catalog::same_catalog(config, reader);
     certificates::certificates(config, reader);
     certificates::unasked(config, reader);
@@ -257,25 +257,6 @@ fn fixed_context(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Warns about a catalog that gets context and of which nothing says whether that selects its data.
-fn selects(config: &Config, reader: &mut Reader<'_>) {
-    let issuers = config.auth.issuers.iter();
-    let keys = issuers.flat_map(|issuer| issuer.context.keys());
-    let keys: BTreeSet<&str> = keys.map(String::as_str).collect();
-    if keys.is_empty() {
-        return;
-    }
-    let keys = keys.into_iter().collect::<Vec<_>>().join(", ");
-    let mounted = mounted(config);
-    for (name, backend) in &config.backends {
-        let is_rest = matches!(backend.implementation, Implementation::Rest(_));
-        let is_unsaid = is_rest && backend.selects.is_none() && mounted.contains(&**name);
-        if is_unsaid && sound(reader, name) {
-            reader.warn_at(&format!("backends.{name}"), format!("gets the context that claims set ({keys}), and nothing says whether that selects its data; batches with context are refused. Write `selects: {{ context: [{keys}] }}` with the keys that do, or `selects: {{}}` if none does"));
-        }
-    }
-}
-
 fn mounts(config: &Config, reader: &mut Reader<'_>) {
     let names: Vec<&str> = config.backends.keys().map(String::as_str).collect();
     let mut first: HashMap<&[String], usize> = HashMap::new();
@@ -334,24 +315,6 @@ fn unused(config: &Config, reader: &mut Reader<'_>) {
                 &format!("backends.{name}"),
                 "no mount uses this backend; mount it, or remove it",
             );
-        }
-    }
-}
-
-/// Warns about catalogs for which the gateway has no credentials: a caller's token is gone when a batch must be
-/// rolled back after a restart.
-fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
-    let mounted = mounted(config);
-    let mounted = |name: &str| mounted.contains(name);
-    for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
-        if !sound(reader, name) {
-            continue;
-        }
-        let own = rest.service_authorization.is_some()
-            || rest.oauth.is_some()
-            || !rest.headers.is_empty();
-        if !own && rest.authorization == Authorization::Forward {
-            reader.warn_at(&format!("backends.{name}"), "batches are rolled back with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
         }
     }
 }

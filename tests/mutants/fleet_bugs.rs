@@ -167,7 +167,7 @@ pub const FLEET_BUGS: &[Bug] = &[
     Bug {
         name: "a guard is released although a batch waits for it",
         file: "src/batch/fleet/owned.rs",
-        right: "                Some(known) if known.claims == 0 => {",
+        right: "                Some(known) if known.claims == 0 && known.needed + STAYS <= now => {",
         wrong: "                Some(known) if known.claims < 9 => {",
         checkers: &[OWNED],
     },

@@ -1,6 +1,6 @@
 //! The bugs that remove one protection each: of a catalog from a request that it would read in another way, and of the
 //! gateway from line ends that two readers take differently, frames without end, a caller that takes all places, and a
-//! breaker that closes a catalog to all.
+//! breaker that closes a catalog to all; and of one tenant's tables from another's batches.
 
 use super::bug::Bug;
 
@@ -9,6 +9,7 @@ const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];
 const REQUESTS: &[&str] = &["--test", "gateway", "hostile::requests"];
 const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
 const BREAKER: &[&str] = &["--test", "gateway", "failures::breaker"];
+const TENANTS: &[&str] = &["--test", "gateway", "batches::tenants"];
 const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
 
 pub const PROTECTIONS: &[Bug] = &[
@@ -130,5 +131,47 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "                self.end_share();\n                self.next.swap(0, Ordering::Relaxed) != 0",
         wrong: "                self.end_share();\n                false",
         checkers: &[BREAKER],
+    },
+    Bug {
+        name: "an undo goes out without the caller's context",
+        file: "src/batch/run/requests.rs",
+        right: "            context: self.context.clone(),",
+        wrong: "            context: crate::protocol::context::Context::default(),",
+        checkers: &[TENANTS],
+    },
+    Bug {
+        name: "a header that selects data goes with no request of the gateway's own",
+        file: "src/backend/internal_request.rs",
+        right: "        scope.select_in(request.headers_mut());",
+        wrong: "        let _ = scope;",
+        checkers: &[TENANTS],
+    },
+    Bug {
+        name: "tables of two tenants are one table",
+        file: "src/batch/locks/table_key.rs",
+        right: "            scope: backend.scope().clone(),",
+        wrong: "            scope: DataScope::default(),",
+        checkers: &[TENANTS],
+    },
+    Bug {
+        name: "a restart forgets whose table it is",
+        file: "src/batch/plan.rs",
+        right: "Arc::clone(new.insert(backend(identity)?.in_scope(scope)))",
+        wrong: "Arc::clone(new.insert(backend(identity)?))",
+        checkers: &[TENANTS],
+    },
+    Bug {
+        name: "a caller whom no rule judges removes with the gateway's rights",
+        file: "src/batch/api.rs",
+        right: "if action.kind() == Kind::Removed && !call.caller.is_judged",
+        wrong: "if action.kind() == Kind::Removed && false",
+        checkers: &[TENANTS],
+    },
+    Bug {
+        name: "two tenants of one subject share a key",
+        file: "src/gateway/commit.rs",
+        right: "        let _ = write!(name, \"\\0{}={}\", entry.key(), entry.value());",
+        wrong: "        let _ = write!(name, \"\\0{}=\", entry.key());",
+        checkers: &[TENANTS],
     },
 ];

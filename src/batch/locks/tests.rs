@@ -254,3 +254,20 @@ async fn tables_that_are_held_in_turn_are_taken_before_anyone_who_comes_later() 
     drop(before);
     assert!(locks.is_empty(), "nothing is left behind");
 }
+
+#[tokio::test(start_paused = true)]
+async fn tables_of_one_name_are_locked_apart_and_found_together() {
+    let (locks, nobodys) = (Locks::default(), key(&["ns", "t"]));
+    let of_tenant = |tenant: &str| TableKey {
+        scope: serde_json::from_str(&format!(r#"[["context","tenant","{tenant}"]]"#)).unwrap(),
+        ..nobodys.clone()
+    };
+    let (acme, globex) = (of_tenant("acme"), of_tenant("globex"));
+    let _acmes = locks.exclusive([acme.clone()], SHORT).await.unwrap();
+    let _globexs = locks.exclusive([globex.clone()], SHORT).await.unwrap();
+    assert!(locks.shared(acme.clone(), SHORT).await.is_err());
+    let mut found = locks.namesakes(&nobodys);
+    found.sort();
+    assert_eq!(found, [acme, globex]);
+    assert!(locks.namesakes(&key(&["ns", "u"])).is_empty());
+}

@@ -203,7 +203,10 @@ fn a_key_is_found_in_the_sections_that_have_it() {
     for (name, expected) in [
         ("in_flight", vec!["`batch`", "`limits`"]),
         ("uri", vec!["`backends.NAME.properties`"]),
-        ("headers", vec!["`backends.NAME.properties`"]),
+        (
+            "headers",
+            vec!["`backends.NAME.properties`", "`backends.NAME.selects`"],
+        ),
         ("listen", vec!["the top level"]),
         ("issuer", vec!["`auth.issuers[]`"]),
         ("nonsense", vec![]),

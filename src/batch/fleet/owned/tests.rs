@@ -196,3 +196,32 @@ async fn a_claim_that_the_log_refuses_does_not_blame_the_other_gateways() {
     let waited = slow.claim(table(), WAIT).await;
     assert!(matches!(waited, Err(Unguarded::TimedOut)), "{waited:?}");
 }
+
+/// Requests are passed on before their tenant is known, so one guard stands for the tables of all.
+#[tokio::test(start_paused = true)]
+async fn a_guard_of_several_tenants_stays_until_none_of_them_needs_it() {
+    let store = SlowStore::new();
+    let guards = OwnedGuards::new(Arc::clone(&store) as Arc<dyn GuardStore>);
+    store.claim.add_permits(1);
+    store.release.add_permits(1);
+    let mut of_acme = table();
+    of_acme[0].0.scope = serde_json::from_str(r#"[["context","tenant","acme"]]"#).unwrap();
+    let acme = of_acme[0].0.clone();
+    for tables in [of_acme, table()] {
+        assert!(guards.claim(tables, WAIT).await.is_ok());
+    }
+    assert_eq!((store.asked(), guards.len()), ((1, 0), 1));
+    let locks = Locks::default();
+    let held = locks.exclusive([acme.clone()], WAIT).await.unwrap();
+    let nobody = |_: &TableKey| false;
+    tokio::time::advance(STAYS * 3).await;
+    assert!(guards.release(&locks, nobody).await.is_ok());
+    assert_eq!(guards.len(), 1, "a batch is on one of them");
+    drop(held);
+    tokio::time::advance(STAYS * 3).await;
+    assert!(guards.release(&locks, |table| *table == acme).await.is_ok());
+    assert_eq!(guards.len(), 1, "one of them has a hidden version");
+    tokio::time::advance(STAYS * 3).await;
+    assert!(guards.release(&locks, nobody).await.is_ok());
+    assert_eq!(guards.len(), 0);
+}

@@ -1,0 +1,47 @@
+//! Checks what batches need to know of catalogs: whose table it is, who may remove, and with which credentials.
+
+use std::collections::BTreeSet;
+
+use super::{mounted, rest_backends, sound};
+use crate::config::load::reader::Reader;
+use crate::config::{Authorization, Config, RestConfig};
+
+/// Checks every catalog behind HTTP that serves a mount.
+pub(super) fn backends(config: &Config, reader: &mut Reader<'_>) {
+    let mounted = mounted(config);
+    let issuers = config.auth.issuers.iter();
+    let context: BTreeSet<&str> = issuers
+        .flat_map(|issuer| issuer.context.keys().map(String::as_str))
+        .collect();
+    for (name, rest) in rest_backends(config) {
+        if !mounted.contains(name) || !sound(reader, name) {
+            continue;
+        }
+        let key = format!("backends.{name}");
+        credentials(rest, &key, reader);
+        if config.backends[name].selects.is_none() && !context.is_empty() {
+            selects(&context, &key, reader);
+        }
+        let privileges_own = rest.service_authorization.is_some() || rest.oauth.is_some();
+        if privileges_own && config.authorization.is_none() {
+            reader.warn_at(&key, "gets removals of batches, and renames that the gateway does, with the gateway's own credentials; without a rule that says who may, they are refused. Write `authorization`, such as { namespace: [], read: …, write: { scope: catalog.write } }, or { any_caller: true } for both");
+        }
+    }
+}
+
+/// Warns about a catalog for which the gateway has no credentials: a caller's token is gone when a batch must be rolled
+/// back after a restart.
+fn credentials(rest: &RestConfig, key: &str, reader: &mut Reader<'_>) {
+    let own =
+        rest.service_authorization.is_some() || rest.oauth.is_some() || !rest.headers.is_empty();
+    if !own && rest.authorization == Authorization::Forward {
+        reader.warn_at(key, "batches are rolled back with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
+    }
+}
+
+/// Warns about a catalog that gets context, and of which nothing says whether that selects its data.
+fn selects(context: &BTreeSet<&str>, key: &str, reader: &mut Reader<'_>) {
+    let keys: Vec<&str> = context.iter().copied().collect();
+    let keys = keys.join(", ");
+    reader.warn_at(key, format!("gets the context that claims set ({keys}), and nothing says whether that selects its data; batches with context are refused. Write `selects: {{ context: [{keys}] }}` with the keys that do, or `selects: {{}}` if none does"));
+}
