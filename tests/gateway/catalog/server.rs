@@ -134,7 +134,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Respon
     {
         return Ok(plain(shared, 304, ""));
     }
-    let answer = act(shared, &found, &query, &whole, selected);
+    let answer = act(shared, &found, &query, &whole, selected.as_deref());
     finish(shared, &faults, &found, answer).await
 }
 
@@ -189,14 +189,14 @@ fn act(
     found: &Found,
     query: &Query,
     body: &Bytes,
-    part: Option<Arc<Mutex<Store>>>,
+    part: Option<&Mutex<Store>>,
 ) -> Answer {
     let canned = shared.canned.lock().expect("not poisoned");
     if let Some(answer) = canned.get(found.name) {
         return answer.clone();
     }
     let ways = *shared.ways.lock().expect("not poisoned");
-    let store = part.as_deref().unwrap_or(&shared.store);
+    let store = part.unwrap_or(&shared.store);
     let mut store = store.lock().expect("not poisoned");
     answers::answer(&mut store, ways, found, query, body)
 }
