@@ -54,9 +54,10 @@ impl Credentials {
         self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
-    /// True if the gateway's own requests have an `Authorization` that callers' requests do not have.
+    /// True if the gateway's own requests have an `Authorization` that callers' requests do not have, or lack the caller's
+    /// token, so that the catalog cannot judge the caller.
     pub(super) fn privileges_own(&self) -> bool {
-        self.service.is_some() || self.tokens.is_some()
+        self.service.is_some() || self.tokens.is_some() || self.forward
     }
 
     /// True if the configuration says that the catalog asks for no credentials.
@@ -172,5 +173,13 @@ mod tests {
             assert_eq!(seen, expected, "{policy:?} {fixed} {own} {authority:?}");
             assert_eq!(headers["x-api-key"], "k");
         }
+    }
+
+    #[test]
+    fn the_gateways_own_requests_show_no_caller_unless_none_do() {
+        use Authorization::{Forward, None as Nothing};
+        let privileges = |policy, service| credentials(policy, true, service).privileges_own();
+        assert!(privileges(Forward, false) && privileges(Forward, true));
+        assert!(privileges(Nothing, true) && !privileges(Nothing, false));
     }
 }

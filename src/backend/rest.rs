@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderName, Request, Response, Version};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response, Version};
 use tokio::time::Instant;
 
 use super::credentials::{Credentials, IssuedToken};
@@ -50,7 +50,7 @@ impl Rest {
         metrics: &Arc<metrics::Backend>,
     ) -> Result<Self, BoxError> {
         let endpoints = Endpoints::new(config, metrics)?;
-        Ok(Self {
+        let rest = Self {
             dispatcher: Dispatcher::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
@@ -58,7 +58,20 @@ impl Rest {
             selecting: selecting.to_vec(),
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
             health: config.health.clone(),
-        })
+        };
+        let lost = selecting.iter().find(|name| !rest.forwards(name));
+        match lost {
+            Some(name) => Err(format!("selects.headers: `{name}` never reaches a catalog, because the gateway sets or removes it; choose another header, or context").into()),
+            None => Ok(rest),
+        }
+    }
+
+    /// True if this header of a client reaches the catalog.
+    fn forwards(&self, name: &HeaderName) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static("x"));
+        headers::strip(&mut headers, Some(&self.own_headers()));
+        !headers.is_empty()
     }
 
     /// Sends a request with the token that is available for it. The response's headers must arrive before `deadline`.
@@ -191,17 +204,20 @@ impl Rest {
         self.health.interval
     }
 
-    /// Removes the headers that are not for the catalog, and adds the credentials that are for it.
-    fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
-        *request.version_mut() = Version::HTTP_11;
-        let map = request.headers_mut();
-        let own = headers::OwnHeaders {
+    fn own_headers(&self) -> headers::OwnHeaders<'_> {
+        headers::OwnHeaders {
             context_prefix: &self.context_prefix,
             fixed: self.credentials.fixed(),
             forwarded: self.forward_headers.as_deref(),
             selecting: &self.selecting,
-        };
-        headers::strip(map, Some(&own));
+        }
+    }
+
+    /// Removes the headers that are not for the catalog, and adds the credentials that are for it.
+    fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
+        *request.version_mut() = Version::HTTP_11;
+        let map = request.headers_mut();
+        headers::strip(map, Some(&self.own_headers()));
         self.credentials.apply(
             extensions.get::<Authority>(),
             extensions.get::<IssuedToken>(),

@@ -297,9 +297,13 @@ fn routed(
             if let Some(key) = backend.selectors().undeclared(&call.caller.context) {
                 return Err(within(undeclared(backend.name(), key)));
             }
-            if action.kind() == Kind::Removed && !call.caller.is_judged && backend.privileges_own()
-            {
-                return Err(within(unjudged(backend.name(), id)));
+            if action.kind() == Kind::Removed && backend.privileges_own() {
+                if !call.caller.is_judged {
+                    return Err(within(unjudged(backend.name(), id)));
+                }
+                if backend.scope().is_chosen_by_client(&call.caller.context) {
+                    return Err(within(unjudged_scope(&backend)));
+                }
             }
             let table = TableKey::at(&backend, table);
             entries.push(Entry {
@@ -328,6 +332,17 @@ fn unjudged(backend: &str, id: &Identifier) -> Error {
         Code::PermissionDenied,
         format!(
             "a batch removes with the gateway's own credentials at backend `{backend}`, and nothing says whether this caller may. An operator writes a rule for the namespace below `authorization`, such as {{ namespace: [{first}], read: …, write: {{ scope: catalog.write }} }}, or write: {{ any_caller: true }} if every caller may"
+        ),
+    )
+}
+
+/// Returns the refusal of a removal in data that the client chose: rules decide about names, and not about tenants.
+fn unjudged_scope(backend: &Backend) -> Error {
+    let (name, scope) = (backend.name(), backend.scope());
+    Error::new(
+        Code::PermissionDenied,
+        format!(
+            "a batch removes with the gateway's own credentials at backend `{name}`, and the client chose the data there itself:{scope}. An operator has a claim of the token set it, with `context` of the issuer"
         ),
     )
 }

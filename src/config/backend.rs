@@ -42,9 +42,9 @@ pub struct BackendConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selects {
     /// The keys of context, in lower case.
-    pub context: Option<Vec<String>>,
-    /// The headers of clients; `None` for the default.
-    pub headers: Option<Vec<HeaderName>>,
+    pub context: Vec<String>,
+    /// The headers of clients.
+    pub headers: Vec<HeaderName>,
 }
 
 /// The `implementation`, with the settings that only it needs.
@@ -246,32 +246,28 @@ impl BackendConfig {
         }
     }
 
-    /// Returns the parts of requests that select the catalog's data besides the path. Unless the configuration says
-    /// otherwise, `x-lancedb-database` does if the catalog gets it from clients, and any context may.
+    /// Returns the parts of requests that select the catalog's data besides the path. If the configuration does not say,
+    /// the headers of LanceDB's clients do that the catalog gets from them, and any context may.
     #[must_use]
     pub fn selectors(&self) -> Selectors {
         let Implementation::Rest(rest) = &self.implementation else {
             return Selectors::none();
         };
-        let (context, headers) = match &self.selects {
-            Some(Selects {
-                context: None,
-                headers: None,
-            }) => return Selectors::none(),
-            Some(Selects { context, headers }) => {
-                (Some(context.clone().unwrap_or_default()), headers.clone())
-            }
-            None => (None, None),
-        };
-        let by_default = || {
+        if let Some(Selects { context, headers }) = &self.selects {
+            return Selectors {
+                context: Some(context.clone()),
+                headers: headers.clone(),
+            };
+        }
+        let reaches_it = |name: &HeaderName| {
             let forwarded = rest.forward_headers.as_ref();
-            let is_forwarded = forwarded.is_none_or(|names| names.contains(&DATABASE));
-            let is_fixed = rest.headers.iter().any(|(name, _)| *name == DATABASE);
-            Vec::from_iter((is_forwarded && !is_fixed).then_some(DATABASE))
+            forwarded.is_none_or(|names| names.contains(name))
+                && !rest.headers.iter().any(|(fixed, _)| fixed == name)
+                && !name.as_str().starts_with(&*self.context_prefix)
         };
         Selectors {
-            context,
-            headers: headers.unwrap_or_else(by_default),
+            context: None,
+            headers: DATABASE.into_iter().filter(reaches_it).collect(),
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) use amount::{duration, percent, rate, size, whole};
 pub(super) use compound::{Shaped, list, map, maybe, shaped, table};
 pub(super) use header::{
     bearer, context_key, context_key_name, context_name, forwardable_header, header_prefix,
-    header_value, sensitive,
+    header_value, selecting_header, sensitive,
 };
 pub(crate) use location::is_plain_http_abroad;
 pub(super) use location::{

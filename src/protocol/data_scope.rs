@@ -10,10 +10,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::protocol::context::Context;
+use crate::protocol::context::{Context, Source};
 
-/// The header by which clients of LanceDB's own servers select a database.
-pub const DATABASE: HeaderName = HeaderName::from_static("x-lancedb-database");
+/// The headers by which clients of LanceDB's own servers select a database.
+pub const DATABASE: [HeaderName; 2] = [
+    HeaderName::from_static("x-lancedb-database"),
+    HeaderName::from_static("x-lancedb-database-prefix"),
+];
 /// The most bytes of all values that select: the log of batches has them once for each entry.
 const LONGEST: usize = 512;
 
@@ -63,8 +66,8 @@ impl DataScope {
     /// Returns the values of a request that select.
     ///
     /// # Errors
-    /// 400, code 13: a header that selects is given twice or is not visible ASCII, or the values are longer than 512
-    /// bytes.
+    /// 400, code 13: a value that selects is empty, which some catalogs take for none; a header that selects is given
+    /// twice or is not visible ASCII; or the values are longer than 512 bytes.
     pub fn of(
         selectors: &Selectors,
         context: Option<&Context>,
@@ -87,6 +90,13 @@ impl DataScope {
             })?;
             selected.push(Selected(Place::Header, name.as_str().into(), text.into()));
         }
+        if let Some(Selected(_, key, _)) = selected.iter().find(|it| it.2.is_empty()) {
+            return Err(Error::invalid(format!(
+                "`{key}` selects data, and is empty; leave it out, or give it a value"
+            )));
+        }
+        // Their order in the configuration says nothing.
+        selected.sort();
         let bytes: usize = selected
             .iter()
             .map(|Selected(_, _, value)| value.len())
@@ -99,6 +109,16 @@ impl DataScope {
             )));
         }
         Ok(Self((!selected.is_empty()).then(|| selected.into())))
+    }
+
+    /// True if the client chose one of the values: no claim of its token did.
+    pub fn is_chosen_by_client(&self, context: &Context) -> bool {
+        let by_claim = |key: &str| {
+            let mut entries = context.iter();
+            entries.any(|entry| entry.key() == key && entry.source() == Source::Claim)
+        };
+        let mut values = self.values();
+        values.any(|Selected(place, key, _)| *place == Place::Header || !by_claim(key))
     }
 
     /// True if nothing but the path selects.
@@ -166,7 +186,7 @@ mod tests {
     fn selectors() -> Selectors {
         Selectors {
             context: Some(vec!["tenant".to_owned()]),
-            headers: vec![DATABASE],
+            headers: DATABASE.to_vec(),
         }
     }
 
@@ -175,7 +195,7 @@ mod tests {
         let of = |pairs: &[_], database: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             if let Some(database) = database {
-                headers.insert(DATABASE, HeaderValue::from_static(database));
+                headers.insert(&DATABASE[0], HeaderValue::from_static(database));
             }
             DataScope::of(&selectors(), Some(&context(pairs)), &headers).unwrap()
         };
@@ -199,22 +219,24 @@ mod tests {
         assert_eq!(empty.get("tenant"), Some("acme"));
         let mut headers = HeaderMap::new();
         both.select_in(&mut headers);
-        assert_eq!(headers[DATABASE], "db");
+        assert_eq!(headers[&DATABASE[0]], "db");
     }
 
     #[test]
     fn a_value_that_cannot_be_compared_is_refused() {
         let mut twice = HeaderMap::new();
-        twice.append(DATABASE, HeaderValue::from_static("one"));
-        twice.append(DATABASE, HeaderValue::from_static("two"));
+        twice.append(&DATABASE[0], HeaderValue::from_static("one"));
+        twice.append(&DATABASE[0], HeaderValue::from_static("two"));
         let mut opaque = HeaderMap::new();
-        opaque.insert(DATABASE, HeaderValue::from_bytes(b"\xff").unwrap());
+        opaque.insert(&DATABASE[0], HeaderValue::from_bytes(b"\xff").unwrap());
         let mut long = HeaderMap::new();
         long.insert(
-            DATABASE,
+            &DATABASE[0],
             HeaderValue::try_from("x".repeat(LONGEST + 1)).unwrap(),
         );
-        for headers in [twice, opaque, long] {
+        let mut empty = HeaderMap::new();
+        empty.insert(&DATABASE[1], HeaderValue::from_static(""));
+        for headers in [twice, opaque, long, empty] {
             let error = DataScope::of(&selectors(), None, &headers).unwrap_err();
             assert_eq!((error.status().as_u16(), error.code().number()), (400, 13));
         }

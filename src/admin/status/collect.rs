@@ -170,9 +170,13 @@ fn process(now: SystemTime) -> ProcessReport {
 
 fn line(summary: BatchSummary) -> BatchLine {
     let batch = summary.batch;
-    let named = |entry: &OpenEntry| match &entry.branch {
-        Some(branch) => format!("{} (branch {branch})", entry.table),
-        None => entry.table.clone(),
+    let named = |entry: &OpenEntry| {
+        let table = format!("{} {}", entry.table, entry.scope);
+        let table = table.trim_end();
+        match &entry.branch {
+            Some(branch) => format!("{table} (branch {branch})"),
+            None => table.to_owned(),
+        }
     };
     let unique = |names: Vec<String>| {
         let mut kept: Vec<String> = Vec::new();

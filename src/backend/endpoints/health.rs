@@ -90,9 +90,9 @@ async fn check(backend: &Backend) -> Duration {
             if backend.to.health.note(outcome) {
                 match why {
                     Some(why) => {
-                        tracing::warn!(backend = %backend.name, cause = why, "backend is down")
+                        tracing::warn!(backend = %backend.name(), cause = why, "backend is down")
                     }
-                    None => tracing::info!(backend = %backend.name, "backend is up"),
+                    None => tracing::info!(backend = %backend.name(), "backend is up"),
                 }
             }
             crate::backend::dir::CHECK_INTERVAL

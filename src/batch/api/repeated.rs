@@ -54,7 +54,7 @@ pub(super) fn unknown(error: LogError, key: Option<&str>) -> Error {
 
 /// Returns the answer to a key that was used before with other entries.
 pub(super) fn different() -> Error {
-    let message = "this Idempotency-Key was used before, with other entries";
+    let message = "this Idempotency-Key was used before, with other entries or context";
     Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
 }
 

@@ -38,6 +38,14 @@ impl TableKey {
         }
     }
 
+    /// Returns the key of the table of this name that nothing but its path selects.
+    pub fn without_scope(&self) -> Self {
+        Self {
+            scope: DataScope::default(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the parts that are compared and hashed.
     fn known_by(&self) -> (&str, &DataScope, Cow<'_, str>) {
         let table = self.table.split(DEFAULT_DELIMITER);

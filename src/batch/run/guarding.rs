@@ -183,7 +183,7 @@ impl Coordinator {
 
     fn expect(&self, strays: &[TableKey]) {
         for table in strays {
-            self.unanswered(table, None);
+            self.unanswered(&table.without_scope(), None);
         }
     }
 

@@ -64,15 +64,19 @@ impl Strays {
         if anywhere.is_some_and(|until| until > now) {
             return true;
         }
-        let Some(strays) = self.tables.get(&line.table) else {
-            return false;
+        let may_land = |table: &TableKey| {
+            let strays = self.tables.get(table);
+            let mut strays = strays.iter().flat_map(|strays| strays.iter());
+            strays.any(|Stray { makes, until }| {
+                let fits = makes
+                    .as_ref()
+                    .is_none_or(|(branch, number)| *branch == line.branch && *number == version);
+                fits && *until > now
+            })
         };
-        strays.iter().any(|Stray { makes, until }| {
-            let fits = makes
-                .as_ref()
-                .is_none_or(|(branch, number)| *branch == line.branch && *number == version);
-            fits && *until > now
-        })
+        // Other gateways tell only the name.
+        may_land(&line.table)
+            || (!line.table.scope.is_empty() && may_land(&line.table.without_scope()))
     }
 
     /// True if another writer's create may land in this table, or in one with its name in another part of its catalog's

@@ -344,8 +344,7 @@ fn selecting_headers(
     context_prefix: &str,
     reader: &mut Reader<'_>,
 ) {
-    let headers = selects.and_then(|selects| selects.headers.as_ref());
-    for name in headers.into_iter().flatten() {
+    for name in selects.into_iter().flat_map(|selects| &selects.headers) {
         let is_fixed = |property: &String| {
             let fixed = property.strip_prefix("headers.");
             fixed.is_some_and(|fixed| fixed.eq_ignore_ascii_case(name.as_str()))

@@ -10,8 +10,8 @@ use super::{Breaker, ClientIdentity, ClientTls, Health, OAuth, Pool, Retry, Sele
 use crate::config::Secret;
 use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
-    Scalar, Shaped, context_key_name, duration, file, flag, forwardable_header, guarded_uri, list,
-    maybe, percent, secret, text, url_path, whole,
+    Scalar, Shaped, context_key_name, duration, file, flag, guarded_uri, list, maybe, percent,
+    secret, selecting_header, text, url_path, whole,
 };
 use crate::config::load::reader::Reader;
 
@@ -102,18 +102,18 @@ impl Section for Selects {
         keys.key(
             "context",
             &mut self.context,
-            maybe(list(
-                0,
-                "keys of context, such as [tenant]",
-                context_key_name(),
-            )),
-            "Keys of context by which the catalog chooses the data; absent: none.",
+            list(0, "keys of context, such as [tenant]", context_key_name()),
+            "Keys of context by which the catalog chooses the data.",
         );
         keys.key(
             "headers",
             &mut self.headers,
-            maybe(list(0, "names of headers, such as [x-lancedb-database]", forwardable_header())),
-            "Headers of clients by which it does; absent: x-lancedb-database, or none in `selects: {}`.",
+            list(
+                0,
+                "names of headers, such as [x-lancedb-database]",
+                selecting_header(),
+            ),
+            "Headers of clients by which it does.",
         );
     }
 }

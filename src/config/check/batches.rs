@@ -18,11 +18,29 @@ pub(super) fn backends(config: &Config, reader: &mut Reader<'_>) {
             continue;
         }
         let key = format!("backends.{name}");
+        let backend = &config.backends[name];
+        let keys = backend.selects.iter().flat_map(|selects| &selects.context);
+        for selecting in keys {
+            let mut prefixes = config
+                .context
+                .prefixes
+                .iter()
+                .chain([&backend.context_prefix]);
+            if let Some(prefix) = prefixes.find(|prefix| selecting.starts_with(&***prefix)) {
+                let rest = &selecting[prefix.len()..];
+                reader.problem_at(
+                    &format!("{key}.selects.context"),
+                    format!("`{selecting}` is the header of a key; write the key, {rest}"),
+                );
+            }
+        }
         credentials(rest, &key, reader);
-        if config.backends[name].selects.is_none() && !context.is_empty() {
+        if backend.selects.is_none() && !context.is_empty() {
             selects(&context, &key, reader);
         }
-        let privileges_own = rest.service_authorization.is_some() || rest.oauth.is_some();
+        let privileges_own = rest.service_authorization.is_some()
+            || rest.oauth.is_some()
+            || rest.authorization == Authorization::Forward;
         if privileges_own && config.authorization.is_none() {
             reader.warn_at(&key, "gets removals of batches, and renames that the gateway does, with the gateway's own credentials; without a rule that says who may, they are refused. Write `authorization`, such as { namespace: [], read: …, write: { scope: catalog.write } }, or { any_caller: true } for both");
         }

@@ -80,6 +80,26 @@ pub(in crate::config) fn forwardable_header() -> Scalar<HeaderName> {
     )
 }
 
+/// The name of a header of clients that selects data. The batch log keeps its value, so it must not be a credential.
+pub(in crate::config) fn selecting_header() -> Scalar<HeaderName> {
+    const CREDENTIALS: [&str; 3] = ["x-api-key", "x-auth-token", "proxy-authorization"];
+    Scalar::new(
+        "the name of a header, such as x-lancedb-database",
+        text_schema(),
+        |text| {
+            let name = forwardable_header().parse(text)?;
+            if RESERVED.contains(&name.as_str()) || CREDENTIALS.contains(&name.as_str()) {
+                return Err(format!(
+                    "{} is a credential, or means something to HTTP or the gateway",
+                    text.shown()
+                ));
+            }
+            Ok(name)
+        },
+        |name| json!(name.as_str()),
+    )
+}
+
 /// A key of the context, in lower case.
 pub(in crate::config) fn context_key_name() -> Scalar<String> {
     Scalar::new(
