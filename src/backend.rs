@@ -44,7 +44,7 @@ pub use versioning::Versioning;
 
 /// Removes the headers of a request or a response that end at this hop.
 pub fn strip_hop(headers: &mut HeaderMap) {
-    rest::headers::strip(headers, None);
+    rest::headers::strip(headers, &DATABASE, |_| false);
 }
 
 use crate::backend::endpoints::health::Health;
@@ -54,7 +54,7 @@ use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVer
 use crate::error::BoxError;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
-use crate::protocol::data_scope::{DataScope, Selectors};
+use crate::protocol::data_scope::{DATABASE, DataScope, Selectors};
 use crate::protocol::identifier::{Identifier, PathReading};
 use crate::protocol::operation::Operation;
 use crate::request::context::RequestContext;

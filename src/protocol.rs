@@ -12,6 +12,7 @@ pub mod list_scanner;
 pub mod location;
 pub mod mode;
 pub mod name_scanner;
+pub mod named_versions;
 pub mod operation;
 pub mod prefixes;
 pub mod principal;

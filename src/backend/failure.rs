@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use http::StatusCode;
+
 use super::Refusal;
 use super::endpoints::AllBreakersOpen;
 use crate::body::Interrupted;
@@ -23,6 +25,8 @@ pub enum Failure {
     TimedOut,
     /// The answer is larger than the gateway's limit. The catalog has acted.
     TooLarge,
+    /// An answer with a status that the contract does not have, such as a redirect. The catalog may have acted.
+    Strange(StatusCode),
 }
 
 impl Failure {
@@ -63,7 +67,8 @@ impl Failure {
     }
 
     /// Converts the failure into the answer to the caller: 503, code 17, naming the backend and not its address;
-    /// 401 or 403 if the caller gets no token for this catalog; 400, code 13, if the caller broke off.
+    /// 401 or 403 if the caller gets no token for this catalog; 400, code 13, if the caller broke off; 502, code 17, for a
+    /// redirect.
     pub fn into_error(self, backend: &str) -> Error {
         if self.is_the_callers() {
             return Error::invalid("the request body was cut off before its end").with_cause(self);
@@ -83,6 +88,14 @@ impl Failure {
             Self::Lost(_) => "closed the connection before it answered",
             Self::TimedOut => "did not answer in time",
             Self::TooLarge => "sent an answer that is too large for the gateway",
+            Self::Strange(status) => {
+                let message = format!(
+                    "backend `{backend}` answered with status {}, which is not of the contract; redirects are not followed",
+                    status.as_u16()
+                );
+                let error = Error::unavailable(message).with_status(StatusCode::BAD_GATEWAY);
+                return error.with_cause(self);
+            }
         };
         Error::unavailable(format!("backend `{backend}` {said}")).with_cause(self)
     }
@@ -96,6 +109,11 @@ impl fmt::Display for Failure {
             Self::Lost(cause) => write!(f, "lost: {}", Causes(cause.as_ref())),
             Self::TimedOut => f.write_str("timed out"),
             Self::TooLarge => f.write_str("answer too large"),
+            Self::Strange(status) => write!(
+                f,
+                "answered {}, which the contract does not have: if it is a redirect, write where it leads into `uri`",
+                status.as_u16()
+            ),
         }
     }
 }

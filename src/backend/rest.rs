@@ -70,7 +70,8 @@ impl Rest {
     fn forwards(&self, name: &HeaderName) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static("x"));
-        headers::strip(&mut headers, Some(&self.own_headers()));
+        let own = self.own_headers();
+        headers::strip(&mut headers, own.selecting, |name| own.replaces(name));
         !headers.is_empty()
     }
 
@@ -217,7 +218,8 @@ impl Rest {
     fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();
-        headers::strip(map, Some(&self.own_headers()));
+        let own = self.own_headers();
+        headers::strip(map, own.selecting, |name| own.replaces(name));
         self.credentials.apply(
             extensions.get::<Authority>(),
             extensions.get::<IssuedToken>(),

@@ -3,32 +3,17 @@
 use std::sync::Arc;
 
 use http::Request;
-use serde::Deserialize;
 
 use super::RoutingSnapshot;
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::request_body;
-use crate::protocol::commit::{CommitOperation, VersionRange};
+use crate::protocol::commit::CommitOperation;
 use crate::protocol::identifier::Identifier;
+use crate::protocol::named_versions;
 use crate::protocol::operation::{Kind, Operation};
 use crate::request::change::TableChange;
 use crate::request::context::RequestContext;
-
-/// The versions that the body of a change names.
-#[derive(Deserialize)]
-struct NamedVersions {
-    version: Option<u64>,
-    #[serde(default)]
-    ranges: Vec<NamedRange>,
-    branch: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct NamedRange {
-    start_version: i64,
-    end_version: i64,
-}
 
 /// Notes the changes of a batch in the record of its request.
 pub(super) fn note_batch(
@@ -88,7 +73,8 @@ pub(super) fn note_rename(request: &Request<Body>, id: &Identifier, new: &Identi
     });
 }
 
-/// Notes the versions that the body of a change names, if the operation is about versions.
+/// Notes the versions that the body of a change names, if the operation is about versions. 400, code 13, if the catalog
+/// could act on other ones than are noted.
 pub(super) async fn note_named(
     request: &mut Request<Body>,
     operation: Operation,
@@ -99,31 +85,19 @@ pub(super) async fn note_named(
         operation,
         Operation::BatchDeleteTableVersions | Operation::RestoreTable
     );
-    if !is_about_versions || !is_observed(request) {
+    if !is_about_versions {
         return Ok(());
     }
     let body = request_body::read(std::mem::take(request.body_mut()), limit).await?;
     *request.body_mut() = Body::full(body.clone());
-    // The catalog judges the body; a name that cannot be read is no reason to refuse it.
-    if let Ok(named) = serde_json::from_slice::<NamedVersions>(&body) {
-        let positive = |version: i64| u64::try_from(version).ok();
-        let range = |range: &NamedRange| VersionRange {
-            start: positive(range.start_version).unwrap_or(0),
-            end: positive(range.end_version),
-        };
-        note(request, || TableChange {
-            version: named.version,
-            deleted: named.ranges.iter().map(range).collect(),
-            branch: named.branch.clone(),
-            ..TableChange::of(id.clone())
-        });
-    }
+    let named = named_versions::parse(&body)?;
+    note(request, || TableChange {
+        version: named.version,
+        deleted: named.ranges,
+        branch: named.branch,
+        ..TableChange::of(id.clone())
+    });
     Ok(())
-}
-
-fn is_observed(request: &Request<Body>) -> bool {
-    let exchange = RequestContext::of(request.extensions()).exchange.as_ref();
-    exchange.is_some_and(|exchange| exchange.is_observed())
 }
 
 fn note(request: &Request<Body>, change: impl FnOnce() -> TableChange) {

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use futures_util::future::Either;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use tower::{Layer, Service};
 
 use super::refused::RefusedFuture;
@@ -132,7 +133,24 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
         exchange.named(name);
     }
     learned.has_default_delimiter = Some(has_default_delimiter);
-    Ok(())
+    check_body(request)
+}
+
+/// Refuses a body where no operation has one: a catalog that does not read it takes it for the next request of the
+/// connection (RFC 9110, section 9.3.1). Over HTTP/2, a body without a length may still be empty, but that is known too
+/// late.
+fn check_body(request: &Request<Body>) -> Result<(), Error> {
+    let may_have_one = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    );
+    if may_have_one || request.body().size_hint().exact() == Some(0) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a {} request has no body: send it without `transfer-encoding`, and without a `content-length` above 0",
+        request.method()
+    )))
 }
 
 fn identifier(

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::identifier::Identifier;
 use super::json::{Document, Edits, Member, string};
-use super::shape::{Fields, named, renamed, require};
+use super::shape::{named, plain, renamed, require};
 use crate::error::Error;
 
 /// A `batch-create` request.
@@ -40,11 +40,10 @@ pub struct BatchEntry {
 pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
     let document = Document::new(body)?;
     let mut list = None;
-    let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
             if member.name == "entries" {
-                fields.once(&member, "")?;
+                plain(&member, "")?;
                 list = Some(member.value);
             }
             Ok(())
@@ -122,9 +121,7 @@ struct Draft {
 pub(super) fn entry(raw: &str, at: &str) -> Result<BatchEntry, Error> {
     let path = format!("{at}.");
     let mut draft = Draft::default();
-    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
-        draft.take(member, &path, fields)
-    })?;
+    let (id, raw) = named(raw, at, &mut |member| draft.take(member, &path))?;
     let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));
     Ok(BatchEntry {
         id,
@@ -141,7 +138,7 @@ pub(super) fn entry(raw: &str, at: &str) -> Result<BatchEntry, Error> {
 }
 
 impl Draft {
-    fn take(&mut self, member: &Member<'_>, path: &str, fields: &mut Fields) -> Result<(), Error> {
+    fn take(&mut self, member: &Member<'_>, path: &str) -> Result<(), Error> {
         let known = [
             "version",
             "manifest_path",
@@ -153,7 +150,7 @@ impl Draft {
         if !known.contains(&&*member.name) {
             return Ok(());
         }
-        fields.once(member, path)?;
+        plain(member, path)?;
         let field = format!("{path}{}", member.name);
         match &*member.name {
             "version" => {

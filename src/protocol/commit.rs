@@ -8,7 +8,7 @@ use super::identifier::Identifier;
 use super::json::{Document, brief, string};
 use super::rename::NewName;
 use super::rewrite::refuse_resembling;
-use super::shape::{Fields, declared, named, renamed, require};
+use super::shape::{declared, named, plain, renamed, require};
 use crate::error::Error;
 
 /// The path of the gateway's own `batch-commit`, which also renames.
@@ -102,11 +102,10 @@ pub struct RenameTable {
 pub fn parse(body: &[u8], kinds: Kinds, max_operations: usize) -> Result<CommitRequest, Error> {
     let document = Document::new(body)?;
     let mut list = None;
-    let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
             if member.name == "operations" {
-                fields.once(&member, "")?;
+                plain(&member, "")?;
                 list = Some(member.value);
             }
             Ok(())
@@ -209,9 +208,8 @@ fn operation(
     let at = format!("operations[{index}]");
     let document = Document { text: raw };
     let mut found = None;
-    let mut fields = Fields::default();
     document.members(raw, &format!("`{at}`"), &mut |member| {
-        fields.once(&member, &format!("{at}."))?;
+        plain(&member, &format!("{at}."))?;
         if member.value == "null" {
             return Ok(());
         }
@@ -262,8 +260,8 @@ fn not_one(at: &str, kinds: Kinds) -> Error {
 fn declare(raw: &str, at: &str) -> Result<CommitOperation, Error> {
     let path = format!("{at}.");
     let mut location = None;
-    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
-        declared(member, &path, fields)?;
+    let (id, raw) = named(raw, at, &mut |member| {
+        declared(member, &path)?;
         if member.name == "location" {
             location = string(member.value).map(|text| text.into_owned());
         }
@@ -277,7 +275,7 @@ fn declare(raw: &str, at: &str) -> Result<CommitOperation, Error> {
 }
 
 fn deregister(raw: &str, at: &str) -> Result<CommitOperation, Error> {
-    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |_, _| Ok(()))?;
+    let (id, raw) = named(raw, at, &mut |_| Ok(()))?;
     Ok(CommitOperation::DeregisterTable(DeregisterTable {
         id,
         raw,
@@ -287,9 +285,7 @@ fn deregister(raw: &str, at: &str) -> Result<CommitOperation, Error> {
 fn rename(raw: &str, at: &str) -> Result<CommitOperation, Error> {
     let path = format!("{at}.");
     let mut new = NewName::default();
-    let (id, _) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
-        new.read(member, &path, fields)
-    })?;
+    let (id, _) = named(raw, at, &mut |member| new.read(member, &path))?;
     let new = new.of(&id, &path)?;
     Ok(CommitOperation::RenameTable(RenameTable { id, new }))
 }
@@ -297,25 +293,20 @@ fn rename(raw: &str, at: &str) -> Result<CommitOperation, Error> {
 fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Error> {
     let path = format!("{at}.");
     let (mut branch, mut list) = (None, None);
-    let (id, bytes) = named(
-        raw,
-        at,
-        &mut Fields::default(),
-        &mut |member, fields| match &*member.name {
-            "branch" => {
-                fields.once(member, &path)?;
-                branch = string(member.value).map(|text| text.into_owned());
-                let fits = branch.is_some() || member.value == "null";
-                require(fits, &format!("{path}branch"), "a string")
-            }
-            "ranges" => {
-                fields.once(member, &path)?;
-                list = Some(member.value);
-                Ok(())
-            }
-            _ => Ok(()),
-        },
-    )?;
+    let (id, bytes) = named(raw, at, &mut |member| match &*member.name {
+        "branch" => {
+            plain(member, &path)?;
+            branch = string(member.value).map(|text| text.into_owned());
+            let fits = branch.is_some() || member.value == "null";
+            require(fits, &format!("{path}branch"), "a string")
+        }
+        "ranges" => {
+            plain(member, &path)?;
+            list = Some(member.value);
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
     let list = list.ok_or_else(|| Error::invalid(format!("`{path}ranges` is required")))?;
     let mut ranges = Vec::new();
     let document = Document { text: list };
@@ -326,8 +317,13 @@ fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Err
                 "`{here}`: an operation has at most {max_ranges} ranges"
             )));
         }
-        ranges.push(range(raw, &here)?);
-        Ok(())
+        let range = range(raw, &here)?;
+        ranges.push(range);
+        require(
+            range.end.is_none_or(|end| end > range.start),
+            &format!("{here}.end_version"),
+            "above `start_version`: it is the version after the last one to delete",
+        )
     })?;
     require(
         !ranges.is_empty(),
@@ -342,21 +338,21 @@ fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Err
     }))
 }
 
-fn range(raw: &str, at: &str) -> Result<VersionRange, Error> {
+/// Reads one range; `at` is its position in the request, for messages.
+pub(super) fn range(raw: &str, at: &str) -> Result<VersionRange, Error> {
     let path = format!("{at}.");
     let (mut start, mut end) = (None, None);
-    let mut fields = Fields::default();
     let document = Document { text: raw };
     document.members(raw, &format!("`{at}`"), &mut |member| {
         let field = format!("{path}{}", member.name);
         match &*member.name {
             "start_version" => {
-                fields.once(&member, &path)?;
+                plain(&member, &path)?;
                 start = batch::version(member.value);
                 require(start.is_some(), &field, "an integer from 0")
             }
             "end_version" => {
-                fields.once(&member, &path)?;
+                plain(&member, &path)?;
                 end = match member.value {
                     "-1" => Some(None),
                     value => batch::version(value).map(Some),
@@ -367,17 +363,10 @@ fn range(raw: &str, at: &str) -> Result<VersionRange, Error> {
         }
     })?;
     let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));
-    let range = VersionRange {
+    Ok(VersionRange {
         start: start.ok_or_else(|| missing("start_version"))?,
         end: end.ok_or_else(|| missing("end_version"))?,
-    };
-    let has_some = range.end.is_none_or(|end| end > range.start);
-    require(
-        has_some,
-        &format!("{path}end_version"),
-        "above `start_version`: it is the version after the last one to delete",
-    )?;
-    Ok(range)
+    })
 }
 
 #[cfg(test)]

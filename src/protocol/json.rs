@@ -5,6 +5,7 @@
 
 mod edit;
 mod names;
+mod repeats;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::error::Error;
 
 pub(super) use edit::Edits;
 pub(super) use names::{Agreement, agreement, is_spelled, names, spell};
+use repeats::SeenNames;
 
 /// A JSON text in UTF-8, whose slices know their position in it.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +68,7 @@ impl<'a> Document<'a> {
     }
 
     /// Calls `see` with each member of the object `part`, which is this document or a slice of it. `what` names the
-    /// object in the error for a value that is not an object.
+    /// object in the error for a value that is not an object, or that has a member twice.
     pub(super) fn members(
         self,
         part: &'a str,
@@ -85,6 +87,27 @@ impl<'a> Document<'a> {
         wanted: &dyn Fn(&str) -> bool,
         see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
+        self.walk((part, what), wanted, see, Some(SeenNames::default()))
+    }
+
+    /// Does the same for an object that may have a member twice, because its reader decides which of them counts.
+    pub(super) fn all_members_where(
+        self,
+        part: &'a str,
+        what: &str,
+        wanted: &dyn Fn(&str) -> bool,
+        see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        self.walk((part, what), wanted, see, None)
+    }
+
+    fn walk(
+        self,
+        (part, what): (&'a str, &str),
+        wanted: &dyn Fn(&str) -> bool,
+        see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+        seen: Option<SeenNames<'a>>,
+    ) -> Result<usize, Error> {
         let mut refusal = None;
         let mut reader = serde_json::Deserializer::from_str(part);
         let walk = Members {
@@ -92,6 +115,8 @@ impl<'a> Document<'a> {
             has_escapes: memchr::memchr(b'\\', part.as_bytes()).is_some(),
             wanted,
             see,
+            what,
+            seen,
             refusal: &mut refusal,
         };
         let outcome = reader
@@ -174,10 +199,25 @@ struct Members<'w, 'a> {
     has_escapes: bool,
     wanted: &'w dyn Fn(&str) -> bool,
     see: &'w mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+    /// The name of the object in errors.
+    what: &'w str,
+    /// The names so far; `None` if one may come twice.
+    seen: Option<SeenNames<'a>>,
     refusal: &'w mut Option<Error>,
 }
 
 impl<'a> Members<'_, 'a> {
+    /// Returns the error for a member that the object has twice.
+    fn repeated(&self, name: &str) -> Error {
+        let object = self.what.strip_prefix('`');
+        let object = object.and_then(|what| what.strip_suffix('`'));
+        let (object, dot) = object.map_or(("", ""), |object| (object, "."));
+        Error::invalid(format!(
+            "`{object}{dot}{}` is given more than once",
+            brief(name)
+        ))
+    }
+
     fn key<A: MapAccess<'a>>(&self, map: &mut A) -> Result<Option<Key<'a>>, A::Error> {
         if !self.has_escapes {
             let name = map.next_key::<&'a str>()?;
@@ -216,9 +256,15 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<usize, A::Error> {
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<usize, A::Error> {
         let mut place = 0;
         while let Some(key) = self.key(&mut map)? {
+            if let Some(seen) = &mut self.seen
+                && !seen.add(key.name.clone())
+            {
+                let refusal = self.repeated(&key.name);
+                return Err(keep(self.refusal, refusal));
+            }
             if (self.wanted)(&key.name) {
                 let value = map.next_value::<&'a RawValue>()?.get();
                 let member = Member {

@@ -26,8 +26,9 @@ mod tests {
 
     #[test]
     fn every_spelling_of_the_location_counts() {
-        let body = br#"{"id":["t"],"location":"a","Location":"b","\u006cocation":"c","properties":{"location":"d"}}"#;
-        assert_eq!(locations(body).unwrap(), ["a", "b", "c"]);
+        let body =
+            br#"{"id":["t"],"\u006cocation":"a","Location":"b","properties":{"location":"d"}}"#;
+        assert_eq!(locations(body).unwrap(), ["a", "b"]);
         for none in [&b""[..], b"null", br#"{"location":null}"#] {
             assert!(locations(none).unwrap().is_empty());
         }

@@ -2,7 +2,7 @@
 
 use super::identifier::Identifier;
 use super::json::{Document, Member, names, string};
-use super::shape::{Fields, require};
+use super::shape::{plain, require};
 use crate::error::Error;
 
 /// The beginning of the name of a table that is being written: it gets its real name by a rename.
@@ -23,10 +23,9 @@ pub fn mentions_unfinished(body: &[u8]) -> bool {
 pub fn destination(table: &Identifier, body: &[u8]) -> Result<Identifier, Error> {
     let document = Document::new(body)?;
     let mut new = NewName::default();
-    let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
-            new.read(&member, "", &mut fields)
+            new.read(&member, "")
         })?;
     }
     new.of(table, "")
@@ -41,20 +40,15 @@ pub(super) struct NewName {
 
 impl NewName {
     /// Reads a member of a rename; `path` is that of its object, with a dot at its end if it is not the whole body.
-    pub(super) fn read(
-        &mut self,
-        member: &Member<'_>,
-        path: &str,
-        fields: &mut Fields,
-    ) -> Result<(), Error> {
+    pub(super) fn read(&mut self, member: &Member<'_>, path: &str) -> Result<(), Error> {
         match &*member.name {
             "new_namespace_id" => {
-                fields.once(member, path)?;
+                plain(member, path)?;
                 self.namespace = names(member.value, &format!("{path}new_namespace_id"))?;
                 Ok(())
             }
             "new_table_name" => {
-                fields.once(member, path)?;
+                plain(member, path)?;
                 self.name = string(member.value).map(|name| name.into_owned());
                 let field = format!("{path}new_table_name");
                 require(self.name.is_some(), &field, "a string")

@@ -3,8 +3,6 @@
 //! Fields that are not named here pass: a newer contract works without a newer gateway. The entries of a batch are
 //! checked where they are read, in [`super::batch`] and [`super::commit`].
 
-use std::collections::HashSet;
-
 use bytes::Bytes;
 
 use crate::error::Error;
@@ -26,21 +24,20 @@ fn declare(document: Document<'_>) -> Result<(), Error> {
     if document.is_nothing() {
         return Ok(());
     }
-    let mut fields = Fields::default();
     document.members(document.text, "the body", &mut |member| {
-        declared(&member, "", &mut fields)
+        declared(&member, "")
     })
 }
 
 /// Checks a field of a declaration; `path` is that of its object, with a dot at its end.
-pub(super) fn declared(member: &Member<'_>, path: &str, fields: &mut Fields) -> Result<(), Error> {
+pub(super) fn declared(member: &Member<'_>, path: &str) -> Result<(), Error> {
     let shape = match &*member.name {
         "location" => "a string",
         "vend_credentials" => "true or false",
         "properties" => "an object of strings",
         _ => return Ok(()),
     };
-    fields.once(member, path)?;
+    plain(member, path)?;
     let fits = match &*member.name {
         _ if member.value == "null" => true,
         "location" => string(member.value).is_some(),
@@ -60,11 +57,10 @@ fn properties(value: &str, path: &str) -> Result<(), Error> {
 
 fn update(document: Document<'_>) -> Result<(), Error> {
     let mut updates = None;
-    let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
             if member.name == "updates" {
-                fields.once(&member, "")?;
+                plain(&member, "")?;
                 updates = Some(member.value);
             }
             Ok(())
@@ -103,8 +99,7 @@ pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error>
 pub(super) fn named<'a>(
     raw: &'a str,
     at: &str,
-    fields: &mut Fields,
-    see: &mut dyn FnMut(&Member<'a>, &mut Fields) -> Result<(), Error>,
+    see: &mut dyn FnMut(&Member<'a>) -> Result<(), Error>,
 ) -> Result<(Identifier, Bytes), Error> {
     let document = Document { text: raw };
     let mut id = None;
@@ -117,12 +112,12 @@ pub(super) fn named<'a>(
             Ok(())
         }
         "id" => {
-            fields.once(&member, &format!("{at}."))?;
+            plain(&member, &format!("{at}."))?;
             let field = format!("{at}.id");
             id = names(member.value, &field)?.filter(|id| !id.is_root());
             require(id.is_some(), &field, "an array of at least one name")
         }
-        _ => see(&member, fields),
+        _ => see(&member),
     })?;
     let id = id.ok_or_else(|| Error::invalid(format!("`{at}.id` is required")))?;
     Ok((id, edits.apply(Bytes::copy_from_slice(raw.as_bytes()))))
@@ -144,22 +139,15 @@ pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
     edits.apply(raw.clone())
 }
 
-/// The checked fields of one object. Each may occur once, and without escapes in its name.
-#[derive(Default)]
-pub(super) struct Fields {
-    seen: HashSet<String>,
-}
-
-impl Fields {
-    /// Records a member whose value is checked; `path` is that of its object, with a dot at its end.
-    pub(super) fn once(&mut self, member: &Member<'_>, path: &str) -> Result<(), Error> {
-        let why = match (member.escaped, self.seen.insert(member.name.to_string())) {
-            (false, true) => return Ok(()),
-            (true, _) => "is spelled with escapes",
-            (_, false) => "is given more than once",
-        };
-        Err(Error::invalid(format!("`{path}{}` {why}", member.name)))
+/// Refuses a member whose value is checked if its name has escapes; `path` is that of its object, with a dot at its end.
+pub(super) fn plain(member: &Member<'_>, path: &str) -> Result<(), Error> {
+    if !member.escaped {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "`{path}{}` is spelled with escapes",
+        member.name
+    )))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::identifier::Identifier;
 use super::json::{Document, Member, spell, string};
-use super::shape::{Fields, named, require};
+use super::shape::{named, plain, require};
 use crate::error::Error;
 
 /// One table of a snapshot.
@@ -19,11 +19,10 @@ pub struct SnapshotTable {
 pub fn parse(body: &[u8], most: usize) -> Result<Vec<SnapshotTable>, Error> {
     let document = Document::new(body)?;
     let mut list = None;
-    let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
             if member.name == "tables" {
-                fields.once(&member, "")?;
+                plain(&member, "")?;
                 list = Some(member.value);
             }
             Ok(())
@@ -51,16 +50,16 @@ pub fn parse(body: &[u8], most: usize) -> Result<Vec<SnapshotTable>, Error> {
 fn table(raw: &str, at: &str) -> Result<SnapshotTable, Error> {
     let path = format!("{at}.");
     let mut branch = None;
-    let mut see = |member: &Member<'_>, fields: &mut Fields| {
+    let mut see = |member: &Member<'_>| {
         if member.name != "branch" {
             return Ok(());
         }
-        fields.once(member, &path)?;
+        plain(member, &path)?;
         branch = string(member.value).map(|text| text.into_owned());
         let fits = branch.is_some() || member.value == "null";
         require(fits, &format!("{path}branch"), "a string")
     };
-    let (id, _) = named(raw, at, &mut Fields::default(), &mut see)?;
+    let (id, _) = named(raw, at, &mut see)?;
     Ok(SnapshotTable { id, branch })
 }
 

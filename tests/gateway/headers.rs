@@ -15,7 +15,7 @@ async fn headers_of_a_connection_stay_on_it() {
         ("proxy-connection", "close"),
         ("x-forwarded-for", "10.0.0.1"),
         ("forwarded", "for=10.0.0.1"),
-        ("x-kept", "yes"),
+        ("x-lance-kept", "yes"),
     ] {
         world.catalog("west").add_header(name, value);
     }
@@ -59,7 +59,7 @@ async fn headers_of_a_connection_stay_on_it() {
     ] {
         assert_eq!(reply.header(name), None, "{name}");
     }
-    assert_eq!(reply.header("x-kept"), Some("yes"));
+    assert_eq!(reply.header("x-lance-kept"), Some("yes"));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod frame_bytes;
 mod framing;
 mod headers;
 mod lines;
+mod no_body;
 mod recorder;
 mod requests;
 mod slow;

@@ -36,6 +36,7 @@ mod health_command;
 mod hostile;
 mod http2;
 mod identity;
+mod leading;
 mod limits;
 mod listing;
 mod load;

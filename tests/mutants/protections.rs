@@ -1,6 +1,7 @@
-//! The bugs that remove one protection each: of a catalog from a request that it would read in another way, and of the
-//! gateway from line ends that two readers take differently, frames without end, a caller that takes all places, and a
-//! breaker that closes a catalog to all; and of one tenant's tables from another's batches.
+//! The bugs that remove one protection each: of a catalog from a request that it would read in another way, of clients from
+//! an answer that leads them past the gateway, of one tenant's tables from another's batches, and of the gateway from line
+//! ends that two readers take differently, frames without end, a caller that takes all places, and a breaker that closes a
+//! catalog to all.
 
 use super::bug::Bug;
 
@@ -11,6 +12,10 @@ const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
 const BREAKER: &[&str] = &["--test", "gateway", "failures::breaker"];
 const TENANTS: &[&str] = &["--test", "gateway", "batches::tenants"];
 const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
+const LEADING: &[&str] = &["--test", "gateway", "leading::"];
+const LISTINGS: &[&str] = &["--test", "gateway", "authorization::listing"];
+const NO_BODY: &[&str] = &["--test", "gateway", "hostile::no_body"];
+const BODIES: &[&str] = &["--test", "gateway", "unambiguous::bodies"];
 
 pub const PROTECTIONS: &[Bug] = &[
     Bug {
@@ -163,8 +168,8 @@ pub const PROTECTIONS: &[Bug] = &[
     Bug {
         name: "a caller whom no rule judges removes with the gateway's rights",
         file: "src/batch/api.rs",
-        right: "if action.kind() == Kind::Removed && !call.caller.is_judged",
-        wrong: "if action.kind() == Kind::Removed && false",
+        right: "                if !call.caller.is_judged {",
+        wrong: "                if !call.caller.is_judged && false {",
         checkers: &[TENANTS],
     },
     Bug {
@@ -173,5 +178,61 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "        let _ = write!(name, \"\\0{}={}\", entry.key(), entry.value());",
         wrong: "        let _ = write!(name, \"\\0{}=\", entry.key());",
         checkers: &[TENANTS],
+    },
+    Bug {
+        name: "a catalog's redirect goes on",
+        file: "src/backend/rest/dispatch.rs",
+        right: "        if !is_known(status) {",
+        wrong: "        if !is_known(status) && status.is_success() {",
+        checkers: &[LEADING],
+    },
+    Bug {
+        name: "a catalog's cookies go on",
+        file: "src/backend/rest/headers.rs",
+        right: "        [b's', ..] => matches!(name, \"server-timing\" | \"sunset\"),",
+        wrong: "        [b's', ..] => true,",
+        checkers: &[LEADING],
+    },
+    Bug {
+        name: "a catalog's trailers go on",
+        file: "src/backend/transport/connection/streamed.rs",
+        right: "if !matches!(&frame, Poll::Ready(Some(Ok(frame))) if frame.is_trailers()) {",
+        wrong: "if !matches!(&frame, Poll::Ready(Some(Ok(frame))) if frame.is_trailers() && frame.is_data()) {",
+        checkers: &[LEADING],
+    },
+    Bug {
+        name: "only a listing with status 200 is filtered",
+        file: "src/gateway/listing/read_catalog.rs",
+        right: "        if !answer.status.is_success() {",
+        wrong: "        if answer.status.as_u16() != 200 {",
+        checkers: &[LISTINGS],
+    },
+    Bug {
+        name: "a GET goes on with its body",
+        file: "src/layer/recognize.rs",
+        right: "    check_body(request)\n}",
+        wrong: "    check_body(request).or(Ok(()))\n}",
+        checkers: &[NO_BODY],
+    },
+    Bug {
+        name: "a connection is used again after the answer to a HEAD",
+        file: "src/backend/transport/connection.rs",
+        right: "                if is_head || !http1",
+        wrong: "                if is_head && !http1",
+        checkers: &[NO_BODY],
+    },
+    Bug {
+        name: "a member may be given twice",
+        file: "src/protocol/json/repeats.rs",
+        right: "        if is_among_first || ",
+        wrong: "        if is_among_first && ",
+        checkers: &[BODIES],
+    },
+    Bug {
+        name: "the audit log names other versions than the catalog is sent",
+        file: "src/gateway/audited.rs",
+        right: "    let named = named_versions::parse(&body)?;",
+        wrong: "    let named = named_versions::parse(&body).unwrap_or_default();",
+        checkers: &[BODIES],
     },
 ];

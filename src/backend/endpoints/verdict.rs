@@ -1,5 +1,5 @@
-//! The verdict on an answer: what its status means for the breaker and the load of its address, and whether a retry may
-//! bring a better one.
+//! The verdict on an answer: whether its status is one of the contract, what it means for the breaker and the load of its
+//! address, and whether a retry may bring a better one.
 
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
@@ -25,6 +25,14 @@ pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
         StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => AnswerVerdict::Broken,
         _ => AnswerVerdict::Well,
     }
+}
+
+/// True for a success, a refusal and an error, which are all that the contract has, and for 304, which answers a client's
+/// own condition. A client that follows a redirect would go past the gateway, or to the table of another mount.
+pub(in crate::backend) fn is_known(status: StatusCode) -> bool {
+    status.is_success()
+        || matches!(status.as_u16(), 400..=599)
+        || status == StatusCode::NOT_MODIFIED
 }
 
 /// True if the same request may get a better answer if it is sent again. `has_other`: returns true if another address

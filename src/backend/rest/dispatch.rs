@@ -29,7 +29,7 @@ use crate::backend::endpoints::endpoint::InFlightRequest;
 use crate::backend::endpoints::failure_row::FailureSource;
 use crate::backend::endpoints::retry_budget;
 use crate::backend::endpoints::retry_budget::RetryBudget;
-use crate::backend::endpoints::verdict::{AnswerVerdict, may_better};
+use crate::backend::endpoints::verdict::{AnswerVerdict, is_known, may_better};
 use crate::backend::endpoints::{Endpoints, Selection};
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::rest::spans::AttemptSpans;
@@ -220,10 +220,15 @@ impl<'a> Attempts<'a> {
         response: Response<AnswerSource>,
         now: Instant,
     ) -> AttemptResult {
-        let verdict = flight.answered(response.status(), self.context);
+        let status = response.status();
+        let verdict = flight.answered(status, self.context);
         let endpoints = &self.dispatcher.endpoints;
         if verdict == AnswerVerdict::Well {
             endpoints.record_verdict(self.doubted & !(1 << index));
+        }
+        if !is_known(status) {
+            // Its body is not read, so its connection serves no other request.
+            return ControlFlow::Break(self.end(Failure::Strange(status)));
         }
         let response = received(response, flight, now);
         let may_better = may_better(&response, || endpoints.has_other(self.tried));
@@ -354,7 +359,9 @@ fn received(
         response.body(),
         AnswerSource::Alone(ReceivedBody::Whole(_), _)
     ) {
-        headers::strip(response.headers_mut(), None);
+        headers::strip(response.headers_mut(), &[], |name| {
+            !headers::is_for_clients(name)
+        });
     }
     response.map(|answer| answer.into_body(flight, now))
 }

@@ -1,4 +1,5 @@
-//! Decides which headers cross the gateway, and removes those that imitate context or other headers of the gateway.
+//! Decides which headers cross the gateway, in both directions, and removes those that imitate context or other headers of
+//! the gateway.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,
@@ -20,14 +21,18 @@ const KEPT: [HeaderName; 6] = [
 
 /// Removes the headers of a request or a response that end at this hop: hop-by-hop headers (RFC 9110, section 7.6.1)
 /// and those that `connection` names, the statements and overrides of other proxies, and the gateway's own internals.
-/// For a request, `own` holds the headers that the gateway writes itself: client headers that it replaces are removed,
-/// too, as well as context headers and headers that look like one of these.
-pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders<'_>>) {
+/// Also removes those of which `stops` is true: for a request the ones that [`OwnHeaders`] replace, for an answer of a
+/// catalog all that clients do not need. `connection` cannot take away `selecting` headers.
+pub(in crate::backend) fn strip(
+    headers: &mut HeaderMap,
+    selecting: &[HeaderName],
+    stops: impl Fn(&str) -> bool,
+) {
     let mut ended = Vec::new();
     for (name, value) in &*headers {
         let text = name.as_str();
         if !ends_here(text) {
-            if own.is_some_and(|own| own.replaces(text)) {
+            if stops(text) {
                 ended.push(name.clone());
             }
             continue;
@@ -35,8 +40,8 @@ pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders
         if *name == CONNECTION && !is_plain(value) {
             let names = value.to_str().unwrap_or_default().split(',');
             let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
-            let selects = |name: &HeaderName| own.is_some_and(|own| own.selecting.contains(name));
-            ended.extend(names.filter(|name| !KEPT.contains(name) && !selects(name)));
+            let is_kept = |name: &HeaderName| KEPT.contains(name) || selecting.contains(name);
+            ended.extend(names.filter(|name| !is_kept(name)));
         }
         if *name == TRANSFER_ENCODING {
             // The length did not delimit the body (RFC 9112, section 6.3), and may contradict it.
@@ -63,8 +68,9 @@ pub(in crate::backend) struct OwnHeaders<'a> {
 }
 
 impl OwnHeaders<'_> {
-    /// True if a client's header of this name is not forwarded beside the gateway's own.
-    fn replaces(&self, name: &str) -> bool {
+    /// True if a client's header of this name is not forwarded beside the gateway's own: context headers, and headers
+    /// that look like one of the gateway's.
+    pub(in crate::backend) fn replaces(&self, name: &str) -> bool {
         // Most headers are common ones, and no configuration may give them another meaning.
         if is_common(name) {
             return false;
@@ -229,6 +235,38 @@ pub(in crate::backend) fn ends_here(name: &str) -> bool {
         [b'x', b'-', b'r', ..] => matches!(name, "x-real-ip" | "x-rewrite-url"),
         [b'x', b'-', b'f', ..] => name.starts_with("x-forwarded-"),
         [b'x', b'-', b'n', ..] => name.starts_with("x-nsgate-"),
+        _ => false,
+    }
+}
+
+/// True if a header of this name in a catalog's answer is for clients. All others stay inside: some lead a client past
+/// the gateway (`location`, `link`, `alt-svc`), and others command the proxies in front of it (`x-accel-redirect`) or
+/// browsers (`set-cookie`). Checked by the first letter, because most answers have few headers. `deploy/security.md`
+/// has the list.
+pub(in crate::backend) fn is_for_clients(name: &str) -> bool {
+    match name.as_bytes() {
+        [b'a', ..] => matches!(name, "accept-ranges" | "age" | "allow"),
+        [b'c', ..] => matches!(
+            name,
+            "cache-control"
+                | "content-encoding"
+                | "content-language"
+                | "content-length"
+                | "content-range"
+                | "content-type"
+        ),
+        [b'd', ..] => matches!(name, "date" | "deprecation"),
+        [b'e', ..] => matches!(name, "etag" | "expires"),
+        [b'i', ..] => matches!(name, "idempotency-key" | "idempotent-replayed"),
+        [b'l', ..] => name == "last-modified",
+        // The release of a LanceDB server, by which its clients choose what they send.
+        [b'p', ..] => matches!(name, "phalanx-version" | "pragma"),
+        [b'r', ..] => name == "retry-after" || name.starts_with("ratelimit"),
+        [b's', ..] => matches!(name, "server-timing" | "sunset"),
+        [b'v', ..] => name == "vary",
+        [b'w', ..] => matches!(name, "warning" | "www-authenticate"),
+        [b'x', b'-', b'l', ..] => name.starts_with("x-lance"),
+        [b'x', b'-', b'r', ..] => name == "x-request-id" || name.starts_with("x-ratelimit-"),
         _ => false,
     }
 }

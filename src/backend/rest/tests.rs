@@ -100,6 +100,7 @@ fn kind(outcome: &Result<Response<Body>, Failure>) -> &'static str {
         Err(Failure::Lost(_)) => "lost",
         Err(Failure::TimedOut) => "timed out",
         Err(Failure::TooLarge) => "too large",
+        Err(Failure::Strange(_)) => "strange",
     }
 }
 

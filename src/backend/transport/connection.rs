@@ -20,7 +20,8 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{Request, Response};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{Method, Request, Response};
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -39,7 +40,7 @@ use crate::backend::transport::request_copy::RequestCopy;
 use crate::backend::transport::rewind::{AnswerSignal, Rewind};
 use crate::body::Body;
 use crate::error::BoxError;
-use crate::http1::{HeaderCache, request};
+use crate::http1::{self, HeaderCache, request};
 pub(in crate::backend) use streamed::{PoolHandle, body};
 
 /// The largest number of bytes that are read ahead of an answer, and that are held of a request that the catalog does
@@ -180,6 +181,7 @@ impl Connection {
         };
         headers::set_length(request);
         let spare = keeps.then(|| RequestCopy::of(request)).flatten();
+        let is_head = *request.method() == Method::HEAD;
         let exchange = Exchange {
             response: sender.try_send_request(take(request)),
             connection: self,
@@ -193,6 +195,10 @@ impl Connection {
             Ok(Ok(response)) => {
                 if let Some(answered) = answered {
                     answered.set();
+                }
+                if is_head || !http1::has_body(response.status()) && states_body(&response) {
+                    // A catalog that sends the body all the same, now or later, would answer the next request with it.
+                    self.speaker = Http1Driver::Gone;
                 }
                 Ok(response.map(ReceivedBody::Streaming))
             }
@@ -285,6 +291,13 @@ impl Connection {
             self.speaker = Http1Driver::Gone;
         }
     }
+}
+
+/// True if the headers of a response say that it has a body.
+fn states_body<B>(response: &Response<B>) -> bool {
+    let headers = response.headers();
+    let length = headers.get(CONTENT_LENGTH);
+    length.is_some_and(|length| length != "0") || headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// The error for an answer that did not come in time.

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 
 use super::Catalogs;
 use crate::backend::{AnswerStream, Failure, InternalAnswer, InternalRequest};
@@ -116,7 +115,8 @@ impl<'a> NameStream<'a> {
         let failed = |failure: Failure| failure.into_error(&mount.backend_name);
         let answer = catalogs.open_answer(mount.backend, page).await;
         let answer = answer.map_err(failed)?;
-        if answer.status != StatusCode::OK {
+        // Any success lists names, which are not all for the caller.
+        if !answer.status.is_success() {
             let refusal = answer.whole().await.map_err(failed)?;
             return Err(ListingError::Refused(Box::new(refusal)));
         }

@@ -222,3 +222,34 @@ fn editing_bytes_is_editing_the_value() {
         assert_eq!(value, expected, "round {round}: {body}");
     }
 }
+
+#[test]
+fn a_member_that_comes_twice_is_found_wherever_it_is() {
+    let mut dice = Dice::new(9);
+    for round in 0..2000 {
+        // More than are compared one by one.
+        let mut names: Vec<_> = (0..dice.below(40)).map(|name| format!("n{name}")).collect();
+        let twice =
+            (round % 2 == 0 && !names.is_empty()).then(|| names[dice.below(names.len())].clone());
+        if let Some(name) = &twice {
+            names.insert(dice.below(names.len() + 1), name.clone());
+        }
+        let members = names.iter().map(|name| match dice.below(3) {
+            0 => format!("\"\\u006e{}\":1", &name[1..]),
+            _ => format!("\"{name}\":{{\"a\":1,\"a\":2}}"),
+        });
+        let body = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+        let document = Document { text: &body };
+        for wanted in [true, false] {
+            let read = document.members_where(&body, "`it`", &|_| wanted, &mut |_| Ok(()));
+            let words = read.map_err(|error| error.message().to_owned());
+            let expected = match &twice {
+                Some(name) => Err(format!("`it.{name}` is given more than once")),
+                None => Ok(names.len()),
+            };
+            assert_eq!(words, expected, "{body}");
+        }
+        let all = document.all_members_where(&body, "it", &|_| true, &mut |_| Ok(()));
+        assert_eq!(all.ok(), Some(names.len()), "{body}");
+    }
+}

@@ -64,6 +64,10 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     let (template, index_name) = tail_at(place, tail);
     match Operation::at(place, template) {
         Some(operation) => expect_method(method, operation, Some(id), index_name),
+        // The answer to the one is a tunnel, and that to the other shows the credentials that the gateway adds.
+        None if matches!(*method, Method::CONNECT | Method::TRACE) => {
+            Err(Unrecognized::WrongMethod { allow: "GET, POST" })
+        }
         None => unlisted(place, below, (id, tail), index_name),
     }
 }

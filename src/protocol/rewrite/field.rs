@@ -117,22 +117,17 @@ pub(in crate::protocol) fn refuse_resembling(member: &Member<'_>, path: &str) ->
 /// Refuses ambiguous spellings of one object's governed fields.
 pub(super) struct Guard<'p> {
     path: &'p str,
-    seen: u16,
     /// The number of its members that have been removed.
     pub(super) removed: usize,
 }
 
 impl<'p> Guard<'p> {
     pub(super) fn new(path: &'p str) -> Self {
-        Self {
-            path,
-            seen: 0,
-            removed: 0,
-        }
+        Self { path, removed: 0 }
     }
 
     /// Returns the field of a member; `None` if it is not governed. Fails if servers could disagree about it.
-    pub(super) fn admit(&mut self, member: &Member<'_>) -> Result<Option<Field>, Error> {
+    pub(super) fn admit(&self, member: &Member<'_>) -> Result<Option<Field>, Error> {
         let dot = if self.path.is_empty() { "" } else { "." };
         let Some(field) = Field::named(&member.name) else {
             return match resembled(&member.name) {
@@ -140,17 +135,11 @@ impl<'p> Guard<'p> {
                 Some(_) => refuse_resembling(member, &format!("{}{dot}", self.path)).map(|()| None),
             };
         };
-        let bit = 1 << field as u16;
-        let why = if member.escaped {
-            "is spelled with escapes"
-        } else if self.seen & bit != 0 {
-            "is given more than once"
-        } else {
-            self.seen |= bit;
+        if !member.escaped {
             return Ok(Some(field));
-        };
+        }
         Err(Error::invalid(format!(
-            "`{}{dot}{}` {why}",
+            "`{}{dot}{}` is spelled with escapes",
             self.path, member.name
         )))
     }

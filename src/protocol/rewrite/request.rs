@@ -275,7 +275,6 @@ impl<'a> BodyWalk<'a, '_> {
         if member.value == "null" {
             return Ok(());
         }
-        let mut seen = std::collections::HashSet::new();
         let mut removed = 0;
         let document = self.document;
         document.members(member.value, &format!("`{path}`"), &mut |entry| {
@@ -286,13 +285,7 @@ impl<'a> BodyWalk<'a, '_> {
                 self.edits.remove(document, &entry, removed);
                 removed += 1;
             }
-            if seen.insert(entry.name.clone()) {
-                return Ok(());
-            }
-            Err(Error::invalid(format!(
-                "`{path}.{}` is given more than once",
-                brief(&entry.name)
-            )))
+            Ok(())
         })
     }
 

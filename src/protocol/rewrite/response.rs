@@ -57,16 +57,17 @@ fn collect(
     let mut managed = false;
     let id_fields = answered.operation.response_id_fields();
     let wanted = |name: &str| id_fields.contains(&name) || sets_managed && name == MANAGED;
-    let members = document.members_where(document.text, "the answer", &wanted, &mut |member| {
-        let span = document.span(member.value);
-        if member.name == MANAGED {
-            managed = true;
-            edits.replace(document, span, "true");
-        } else if let Some(here) = answered.renamed(&member, to_client) {
-            edits.rename(document, span, &here);
-        }
-        Ok(())
-    })?;
+    let members =
+        document.all_members_where(document.text, "the answer", &wanted, &mut |member| {
+            let span = document.span(member.value);
+            if member.name == MANAGED {
+                managed = true;
+                edits.replace(document, span, "true");
+            } else if let Some(here) = answered.renamed(&member, to_client) {
+                edits.rename(document, span, &here);
+            }
+            Ok(())
+        })?;
     if sets_managed
         && !managed
         && let Some(brace) = document.text.find('{')

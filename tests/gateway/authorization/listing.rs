@@ -291,3 +291,35 @@ async fn a_single_catalog_at_the_root_is_filtered_too() {
         }
     }
 }
+
+/// A catalog, or a proxy in front of it, that calls its listing something else than 200 lists the same names.
+#[tokio::test]
+async fn a_listing_with_another_success_is_filtered_as_any() {
+    let world = world().await;
+    let base = world.catalog("base");
+    let client = world.client_with(&json!({"scope": "prod"}));
+    let hidden = "__nsgate_new_01a1fe32-b018-7749-b091-c787866bc41d";
+    for status in [200, 201, 202, 203, 206, 207, 226, 299] {
+        let list = |operation, body: &Value| {
+            let body = body.to_string();
+            base.can(operation, status, "application/json", body.as_bytes());
+        };
+        list("list_namespaces", &json!({"namespaces": ["other", "prod"]}));
+        list("list_tables", &json!({"tables": ["secret", hidden]}));
+        let all = [
+            "prod$hr$secret",
+            "prod$t",
+            "other$t",
+            &format!("prod${hidden}"),
+        ];
+        list("list_all_tables", &json!({"tables": all}));
+        for (target, expected) in [
+            ("/v1/namespace/%24/list", &["prod"][..]),
+            ("/v1/namespace/prod%24hr/table/list", &[]),
+            ("/v1/namespace/prod/table/list", &["secret"]),
+            ("/v1/table", &["prod$t"]),
+        ] {
+            assert_eq!(names(&client, target).await, expected, "{status} {target}");
+        }
+    }
+}

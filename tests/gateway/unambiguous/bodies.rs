@@ -66,6 +66,87 @@ async fn a_member_is_spelled_as_it_is_or_refused() {
     assert!(is_untouched(&world));
 }
 
+/// Some readers take the first of two values, and others the last. The audit log names what the gateway has read.
+#[tokio::test]
+async fn a_member_is_given_once_or_refused() {
+    let world = World::two().await;
+    let at = |tail: &str| format!("/v1/table/west%24t1/{tail}");
+    let create = r#"{"operations":[{"create_table_version":{"id":["west","t1"],"version":2,"manifest_path":"m","metadata":{},"metadata":{"a":"b"}}}]}"#;
+    let declare =
+        r#"{"operations":[{"declare_table":{"id":["west","t9"],"location":"a","location":"b"}}]}"#;
+    let new = r#"{"operations":[{"deregister_table":{"id":["west","t1"],"new":1,"new":2}}]}"#;
+    for (target, body) in [
+        (
+            at("version/delete"),
+            r#"{"ranges":[{"start_version":1,"end_version":2}],"ranges":[{"start_version":0,"end_version":-1}]}"#,
+        ),
+        (
+            at("version/delete"),
+            r#"{"ranges":[{"start_version":1,"end_version":2,"end_version":-1}]}"#,
+        ),
+        (
+            at("version/delete"),
+            r#"{"ranges":[{"start_version":1,"end_version":2,"\u0065nd_version":-1}]}"#,
+        ),
+        (
+            at("version/delete"),
+            r#"{"ranges":[{"start_version":1,"end_version":2,"End_Version":-1}]}"#,
+        ),
+        (
+            at("version/delete"),
+            r#"{"ranges":[{"start_version":"1","end_version":-1}]}"#,
+        ),
+        (at("restore"), r#"{"version":1,"version":2}"#),
+        (at("restore"), r#"{"version":1,"\u0076ersion":2}"#),
+        (at("restore"), r#"{"version":"1"}"#),
+        (at("restore"), r#"{"version":1,"branch":"a","branch":"b"}"#),
+        (
+            at("version/create"),
+            r#"{"version":2,"manifest_path":"m","manifest_path":"n"}"#,
+        ),
+        (at("version/describe"), r#"{"version":1,"version":2}"#),
+        (at("describe"), r#"{"version":1,"version":2}"#),
+        (at("describe"), r#"{"new":1,"n\u0065w":2}"#),
+        (at("register"), r#"{"location":"a","location":"b"}"#),
+        (at("declare"), r#"{"properties":{"a":"b","a":"c"}}"#),
+        (at("tags/create"), r#"{"tag":"a","version":1,"tag":"b"}"#),
+        (at("tags/update"), r#"{"tag":"a","version":1,"version":2}"#),
+        (at("tags/delete"), r#"{"tag":"a","tag":"b"}"#),
+        (at("branches/create"), r#"{"name":"a","name":"b"}"#),
+        (at("branches/delete"), r#"{"name":"a","name":"b"}"#),
+        (
+            at("update"),
+            r#"{"updates":[["a","1"]],"predicate":"x","predicate":"y"}"#,
+        ),
+        (at("delete"), r#"{"predicate":"x","predicate":"y"}"#),
+        (at("drop"), r#"{"purge":false,"purge":true}"#),
+        (at("newer"), r#"{"to":1,"to":2}"#),
+        (at("schema_metadata/update"), r#"{"a":"b","a":"c"}"#),
+        (at("rename"), r#"{"new_table_name":"t2","to":1,"to":2}"#),
+        (
+            "/v1/namespace/west%24n/create".to_owned(),
+            r#"{"properties":{},"properties":{"a":"b"}}"#,
+        ),
+        (
+            "/v1/namespace/west%24n/drop".to_owned(),
+            r#"{"behavior":"Restrict","behavior":"Cascade"}"#,
+        ),
+        (BATCH.to_owned(), r#"{"entries":[],"new":1,"new":2}"#),
+        (COMMIT.to_owned(), create),
+        (COMMIT.to_owned(), declare),
+        (COMMIT.to_owned(), new),
+        (
+            "/nsgate/v1/snapshot".to_owned(),
+            r#"{"tables":[{"id":["west","t1"],"branch":"a","branch":"b"}]}"#,
+        ),
+    ] {
+        let reply = world.client().post_bytes(&target, body).await;
+        let place = format!("{target} {body}: {reply:?}");
+        assert_eq!(reply.outcome(), (400, Some(13)), "{place}");
+    }
+    assert!(is_untouched(&world));
+}
+
 /// The metadata of a table's schema may have any keys.
 #[tokio::test]
 async fn the_keys_of_metadata_are_free() {

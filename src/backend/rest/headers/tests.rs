@@ -33,7 +33,7 @@ fn forwarded(pairs: &[(&str, &str)], forwarded: Option<&[HeaderName]>) -> Vec<St
         forwarded,
         selecting: &[HeaderName::from_static("x-lancedb-database")],
     };
-    strip(&mut headers, Some(&own));
+    strip(&mut headers, own.selecting, |name| own.replaces(name));
     let mut names = headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     names.sort();
     names

@@ -12,7 +12,7 @@ use hyper::rt::{Read as _, ReadBuf, Write as _};
 use tokio::time::Instant;
 
 use super::{Connection, ExchangeError, Http1Driver};
-use crate::backend::rest::headers::ends_here;
+use crate::backend::rest::headers::is_for_clients;
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::transport::connect::Io;
 use crate::backend::transport::driver_waker::DriverWaker;
@@ -43,7 +43,7 @@ impl Connection {
             return Ok(Err(None));
         };
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
-        let passes_on = |name: &HeaderName| !ends_here(name.as_str());
+        let passes_on = |name: &HeaderName| is_for_clients(name.as_str());
         let Some(ParsedResponse { response, stays }) =
             response::read(&heard, &mut self.fields, passes_on)
         else {

@@ -96,10 +96,16 @@ impl<H: PoolHandle> http_body::Body for Streamed<H> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let this = &mut *self;
-        let frame = match (this.first.take(), &mut this.connection) {
-            (Some(first), _) => Poll::Ready(first),
-            (None, Some(connection)) => connection.poll_frame(cx, &mut this.body),
-            (None, None) => Pin::new(&mut this.body).poll_frame(cx),
+        let frame = loop {
+            let frame = match (this.first.take(), &mut this.connection) {
+                (Some(first), _) => Poll::Ready(first),
+                (None, Some(connection)) => connection.poll_frame(cx, &mut this.body),
+                (None, None) => Pin::new(&mut this.body).poll_frame(cx),
+            };
+            // Trailers stay here: no operation has any, and some readers take them for headers.
+            if !matches!(&frame, Poll::Ready(Some(Ok(frame))) if frame.is_trailers()) {
+                break frame;
+            }
         };
         match &frame {
             Poll::Ready(None) => this.give_back(),

@@ -80,8 +80,8 @@ impl http_body::Body for RecvBody {
             None => {}
         }
         Poll::Ready(match ready!(this.stream.poll_trailers(cx)) {
-            Ok(Some(trailers)) => Some(Ok(Frame::trailers(trailers))),
-            Ok(None) => None,
+            // Trailers stay here: no operation has any, and some readers take them for headers.
+            Ok(_) => None,
             Err(error) if this.is_end(&error) => None,
             Err(error) => Some(Err(error.into())),
         })
