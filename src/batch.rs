@@ -31,8 +31,8 @@ use uuid::Uuid;
 pub use crate::batch::api::rename::{RenameCall, RenameEnd};
 pub use crate::batch::api::{BatchCall, Caller, Form, json};
 pub use crate::batch::run::{
-    BUILT_ON, BatchCaller, BatchInspection, EntryInspection, ONLY_NAME, OpenBatch, OpenEntry,
-    ResolveError, Resolver,
+    BUILT_ON, BatchCaller, BatchInspection, EntryInspection, ONLY_NAME, ONLY_VERSION, OpenBatch,
+    OpenEntry, ResolveError, Resolver,
 };
 pub use crate::batch::visibility::names::{Level, Names};
 pub use detached::DetachedChange;

@@ -302,6 +302,13 @@ class Held(LanceNamespace):
                         f"`tx.table(…, branch={chain.branch!r})`"
                     )
                 chain.listed = self.latest(chain)
+                if version - 1 > chain.listed and self._may_clean_up(chain, version - 1):
+                    raise Unavailable(
+                        f"{chain.name}: version {version - 1} is in storage and not decided yet, and the table deletes "
+                        "old versions at each commit (`lance.auto_cleanup.interval`). A change upon it would delete "
+                        f"the published version {chain.listed}. Nothing was changed; try again",
+                        table=table,
+                    )
                 if chain.read and version - 1 != chain.opened:
                     raise Conflict(
                         f"{chain.name} is at version {version - 1} by now, and rows of version {chain.opened} were "
@@ -313,6 +320,20 @@ class Held(LanceNamespace):
                 self.check_open(table)
                 entries.append(entry)
         self._staged(chain)
+
+    def _may_clean_up(self, chain: Chain, version: int) -> bool:
+        """Return whether Lance deletes old versions when it commits upon this one, which only storage may have."""
+        import lance
+
+        if chain.cleans_up:
+            return True
+        try:
+            described = self.client.describe_table(DescribeTableRequest(id=list(chain.table)))
+            stored = lance.dataset(described.location, storage_options=described.storage_options)
+            return cleans_up(stored.checkout_version((chain.branch, version)).config())
+        except Exception:
+            # It may be undone by now, and Lance has read it.
+            return True
 
     def latest(self, chain: Chain) -> int:
         """Ask for the table's latest version."""

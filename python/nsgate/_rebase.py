@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 from lance.commit import CommitConflictError
 
-from ._held import Chain, Held, named, recreated, translated
+from ._held import Chain, Held, cleans_up, named, recreated, translated
 from ._table import latest, schema_of
 from .errors import Conflict, Error, Refused, Unavailable
 
@@ -142,6 +142,7 @@ def _staged(
         if kinds[0] not in MOVABLE:
             raise conflict(chain, problem, f"{since}, and {kinds[0]} does not move")
     staged = Chain(chain.table, chain.branch, chain.owner, opened=dataset.version)
+    staged.cleans_up = cleans_up(dataset.config())
     staged.opened_as, staged.schema = client.seen(chain, dataset.version), schema_of(dataset)
     for transaction in transactions:
         try:

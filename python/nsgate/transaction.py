@@ -444,7 +444,7 @@ class Transaction:
             self._remove(chain)
             chain.replaced = []
             chain.entries, chain.listed, chain.opened = staged.entries, staged.listed, staged.opened
-            chain.opened_as, chain.schema = staged.opened_as, staged.schema
+            chain.opened_as, chain.schema, chain.cleans_up = staged.opened_as, staged.schema, staged.cleans_up
             chain.records = {int(entry["version"]): made for entry, made in zip(chain.entries, transactions or ())}
 
     # -- what is left over --------------------------------------------------------------------------------------

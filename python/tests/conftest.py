@@ -77,7 +77,8 @@ class Relay(http.server.ThreadingHTTPServer):
     `is_down` cuts every other request, and those with `hangs` in their path get no answer at all. To those
     with `has_no_route` a router says 404. With `other_tags`, a
     catalog gives what it publishes another tag than it had when it was staged. One that `lies` does not find a version
-    when it is first asked for one of its table; one that is `busy` answers 429 so many times when it is asked for one.
+    when it is first asked for one of its table; one that is `busy` answers 429 so many times when it is asked for one,
+    or for what `busy_at` names.
     """
 
     daemon_threads = True
@@ -90,7 +91,7 @@ class Relay(http.server.ThreadingHTTPServer):
         self.hangs = self.has_no_route = None
         self.other_tags = False
         self.lies = False
-        self.busy = 0
+        self.busy, self.busy_at = 0, "/version/describe"
         self.lied, self.told = 0, set()
         super().__init__(("127.0.0.1", port), RelayHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -138,7 +139,7 @@ class RelayHandler(http.server.BaseHTTPRequestHandler):
             said = {"error": f"it was {fault}", "code": code, "detail": "", "instance": ""}
             self.answer(409, json.dumps(said).encode(), "application/json")
             return
-        if self.server.busy and self.path.split("?")[0].endswith("/version/describe"):
+        if self.server.busy and self.path.split("?")[0].endswith(self.server.busy_at):
             self.server.busy -= 1
             said = {"error": "slow down", "code": 21, "detail": "", "instance": self.path}
             self.answer(429, json.dumps(said).encode(), "application/json")

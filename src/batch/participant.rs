@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest};
 use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Finding, Match, Refusal};
+use crate::batch::step::{Finding, Hazard, Match, Refusal};
 use crate::batch::visibility::{TableBranch, Visibility};
 use crate::error::Error;
 use crate::error::code::Code;
@@ -29,7 +29,7 @@ use answers::{
     LatestVersion, Staged, described, described_table, is_absent, refusal, same_registration,
     same_table,
 };
-use latest::{latest_version, versions};
+use latest::{latest_and_alone, latest_version, versions};
 
 pub use answers::{is_unsupported, same_place};
 pub use create::{CreateOutcome, create, create_together};
@@ -120,9 +120,9 @@ impl Found {
         }
     }
 
-    fn present(likeness: Match, latest: bool, described: CatalogDescription) -> Self {
+    fn present(likeness: Match, obstacle: Option<Hazard>, described: CatalogDescription) -> Self {
         Self {
-            finding: Finding::Present { likeness, latest },
+            finding: Finding::Present { likeness, obstacle },
             described: Some(described),
             latest: None,
         }
@@ -265,8 +265,9 @@ pub async fn find(
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // A table that has versions by now has been built on: removing its name would lose them.
             let latest = versions(backend, line, caller).await;
-            let latest = latest.map_err(but_there)? == 0;
-            Ok(Found::present(likeness, latest, described))
+            let is_built_on = latest.map_err(but_there)? > 0;
+            let obstacle = is_built_on.then_some(Hazard::BuiltOn);
+            Ok(Found::present(likeness, obstacle, described))
         }
         Action::Register { location } => {
             let Some(described) = table(backend, line, caller).await? else {
@@ -274,7 +275,7 @@ pub async fn find(
             };
             let likeness = same_registration(proof, location, undoing, &described.proof);
             // Its versions existed before the name, and stay.
-            Ok(Found::present(likeness, true, described))
+            Ok(Found::present(likeness, None, described))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
             Err(Refusal::conflict("this entry makes nothing to be found").into())
@@ -335,11 +336,18 @@ async fn find_version(
         None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, caller).await;
-    let latest = latest.map_err(but_there)?;
+    let (latest, is_alone) = latest_and_alone(backend, line, caller)
+        .await
+        .map_err(but_there)?;
+    let obstacle = match version {
+        _ if latest != version => Some(Hazard::BuiltOn),
+        // A table whose first version this is had none when the batch began.
+        1 => None,
+        _ => is_alone.then_some(Hazard::OnlyVersion),
+    };
     Ok(Found {
         latest: Some(latest),
-        ..Found::present(likeness, latest == version, described)
+        ..Found::present(likeness, obstacle, described)
     })
 }
 

@@ -58,7 +58,7 @@ use phase_times::Timing;
 pub use crate::batch::run::inspect::{BatchInspection, EntryInspection};
 pub(crate) use coordinator::now_millis;
 pub use coordinator::{Coordinator, WallClock};
-pub use open::{BUILT_ON, BatchCaller, ONLY_NAME, OpenBatch, OpenBatches, OpenEntry};
+pub use open::{BUILT_ON, BatchCaller, ONLY_NAME, ONLY_VERSION, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
 pub use watch::{STRAYS, WATCH};
 

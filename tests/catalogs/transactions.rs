@@ -26,6 +26,11 @@ fn others_at_the_worst_moment_lose_and_double_nothing() {
 }
 
 #[test]
+fn a_table_that_is_cleaned_up_meanwhile_is_not_lost() {
+    passes("test_cleanup.py", 7);
+}
+
+#[test]
 fn new_tables_appear_with_the_commit() {
     passes("test_creation.py", 8);
 }

@@ -115,6 +115,20 @@ pub async fn leave_hazard(world: &World) {
     assert_eq!(batch.await.unwrap().status, 400);
 }
 
+/// Aborts a batch after its version 2 has become the only one in `west`, which stays as a hazard.
+pub async fn leave_alone(world: &World) {
+    let refused = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    let (gate, batch) = prepared_to_fail(world, 2, refused).await;
+    let table = vec!["west".to_owned(), "t1".to_owned()];
+    let cleaned = world
+        .catalog("west")
+        .store()
+        .delete_versions(&table, &[(1, 2)]);
+    cleaned.unwrap();
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+}
+
 fn numbers(listed: &Value) -> Vec<u64> {
     let versions = listed["versions"].as_array().unwrap().iter();
     versions

@@ -30,10 +30,11 @@ pub struct Others {
     pub reader: bool,
     pub counter: bool,
     pub stranger: bool,
+    pub cleaner: bool,
 }
 
 /// The bounds of an ordinary run. Each adds something to a batch alone; together they reach every state in `REACHED`.
-const SMALL: [Bound; 15] = [
+const SMALL: [Bound; 16] = [
     Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0)),
     Bound::of("a reader", Plan::Versions, faults(0, 0, 0, 0)).reader(),
     Bound::of("a removal, a message", Plan::Mixed, faults(0, 1, 0, 0)),
@@ -56,6 +57,13 @@ const SMALL: [Bound; 15] = [
         faults(0, 0, 1, 0),
     )
     .stranger()
+    .person(),
+    Bound::of(
+        "a crash, a message, a cleanup, a person",
+        Plan::One,
+        faults(1, 1, 0, 0),
+    )
+    .cleaner()
     .person(),
     Bound::of("a lie, a crash, a writer", Plan::One, faults(1, 0, 0, 1)).writer(),
     Bound::of(
@@ -213,6 +221,7 @@ impl Bound {
                 reader: false,
                 counter: false,
                 stranger: false,
+                cleaner: false,
             },
         }
     }
@@ -248,6 +257,7 @@ impl Bound {
             "rival" => return self.rival(),
             "renamer" => return self.renamer(),
             "stranger" => return self.stranger(),
+            "cleaner" => return self.cleaner(),
             "person" => return self.person(),
             other => panic!("no bound has `{other}`"),
         }
@@ -321,6 +331,11 @@ impl Bound {
 
     pub const fn stranger(mut self) -> Self {
         self.others.stranger = true;
+        self
+    }
+
+    pub const fn cleaner(mut self) -> Self {
+        self.others.cleaner = true;
         self
     }
 }

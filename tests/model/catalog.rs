@@ -1,7 +1,7 @@
 //! A catalog that behaves as real ones do. It creates only the next version, and only from a staged manifest, which
 //! most catalogs consume. A create that it has done already is a conflict. It deletes any version that it is told to.
 
-use nsgate::batch::step::{Event, Finding, Match};
+use nsgate::batch::step::{Event, Finding, Hazard, Match};
 
 use crate::setup::Tags;
 use crate::world::{Facts, World, refusal};
@@ -44,6 +44,8 @@ enum Base {
     Removed,
     /// Another client has created it again, through the gateway.
     Others,
+    /// A client that took a later version for the latest one has cleaned it up, behind the gateway's back.
+    Cleaned,
 }
 
 /// The versions of a table.
@@ -109,6 +111,16 @@ impl Table {
 
     pub fn has_lost_base(&self) -> bool {
         self.base != Base::There
+    }
+
+    /// Removes what is below a place, if that is the base.
+    pub fn clean(&mut self) {
+        self.base = Base::Cleaned;
+    }
+
+    /// Returns true if nothing but the version at a place is left of the table.
+    pub fn is_alone(&self, place: usize) -> bool {
+        self.base == Base::Cleaned && self.made().all(|(other, _)| other == place)
     }
 
     /// Lets another client create the base again, if it was removed.
@@ -205,8 +217,12 @@ impl World {
             Some(_) if self.is_contested(entry) => Match::Incomparable,
             Some(_) => Match::Alike,
         };
-        let latest = self.tables[table].is_latest(place);
-        Finding::Present { likeness, latest }
+        let obstacle = match self.tables[table].is_latest(place) {
+            false => Some(Hazard::BuiltOn),
+            true if self.tables[table].is_alone(place) => Some(Hazard::OnlyVersion),
+            true => None,
+        };
+        Finding::Present { likeness, obstacle }
     }
 
     /// Notes what this look showed, because it decides which versions the gateway may delete.
@@ -217,7 +233,8 @@ impl World {
         // know better.
         let forgotten = self.maker(entry) == Some(Maker::Stray) && !self.is_remembered(entry);
         let ours = self.passes_for_ours(entry) || forgotten;
-        let deletable = ours && self.tables[table].is_latest(place);
+        let line = &self.tables[table];
+        let deletable = ours && line.is_latest(place) && !line.is_alone(place);
         let facts = Facts {
             deletable,
             seen_absent,

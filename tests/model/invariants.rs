@@ -60,7 +60,7 @@ impl Invariant {
             Self::IntentFirst => "I3 no create before a durable INTENT",
             Self::UndecidedIsHidden => "I4 no undecided or aborted version is shown",
             Self::DeletesOnlyOurs => {
-                "I5 a delete only after ABORT, of what is ours and latest; a removal only after COMMIT"
+                "I5 a delete only after ABORT, of what is ours, latest and not all that is left; a removal only after COMMIT"
             }
             Self::AnswersAreRecorded => "I6 an answer only after its record",
             Self::UnlocksUndone => {

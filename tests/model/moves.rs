@@ -29,6 +29,8 @@ pub enum Move {
         table: usize,
         alike: bool,
     },
+    /// A client behind the gateway's back takes the highest version in storage for the latest one, and deletes the base.
+    Cleans(usize),
     /// The writer chooses its base: the latest version through the gateway, or the latest in storage (`raw`).
     Builds {
         table: usize,
@@ -146,6 +148,10 @@ impl World {
                 self.stranger = false;
                 let place = self.tables[table].next();
                 self.tables[table].create(place, Maker::Stranger { alike });
+            }
+            Move::Cleans(table) => {
+                self.cleaner = false;
+                self.tables[table].clean();
             }
             Move::Builds { table, raw } => self.build(table, raw),
             Move::Comes => self.come(),

@@ -105,7 +105,8 @@ fn ask(effects: impl IntoIterator<Item = Effect>) -> Vec<Flight> {
 }
 
 fn seen(entry: usize, likeness: Match, latest: bool) -> Event {
-    Event::Found(entry, Finding::Present { likeness, latest })
+    let obstacle = (!latest).then_some(Hazard::BuiltOn);
+    Event::Found(entry, Finding::Present { likeness, obstacle })
 }
 
 fn refused() -> Effect {
@@ -116,7 +117,7 @@ fn is_aborted(event: Option<&Event>) -> bool {
     matches!(event, Some(Event::Decided(Decision::Abort)))
 }
 
-pub const BUGS: [Bug; 27] = [
+pub const BUGS: [Bug; 28] = [
     hears(
         "a lost create is taken for a refusal",
         UnlocksUndone,
@@ -163,12 +164,21 @@ pub const BUGS: [Bug; 27] = [
         },
     ),
     hears(
+        "all that is left of a table is deleted",
+        DeletesOnlyOurs,
+        CALM.plan(Plan::One).cleaner(),
+        |event| match event {
+            Event::Found(entry, Finding::Present { likeness, .. }) => seen(entry, likeness, true),
+            other => other,
+        },
+    ),
+    hears(
         "whatever is there is deleted",
         DeletesOnlyOurs,
         STRANGER,
         |event| match event {
-            Event::Found(entry, Finding::Present { latest, .. }) => {
-                seen(entry, Match::Proven, latest)
+            Event::Found(entry, Finding::Present { obstacle, .. }) => {
+                seen(entry, Match::Proven, obstacle.is_none())
             }
             other => other,
         },

@@ -55,6 +55,9 @@ impl World {
             if self.stranger && !self.is_hunted(table) {
                 moves.extend([true, false].map(|alike| Move::Stranger { table, alike }));
             }
+            if self.cleaner && self.tables[table].next() > 0 && !self.is_hunted(table) {
+                moves.push(Move::Cleans(table));
+            }
             if self.writer == Writer::Idle {
                 moves.push(Move::Builds { table, raw: true });
                 if up {

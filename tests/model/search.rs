@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Instant;
 
-use nsgate::batch::step::Settled;
+use nsgate::batch::step::{Hazard, Settled};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::bounds::Bound;
@@ -27,13 +27,17 @@ pub struct Found {
 type Holds = fn(&Bound, &World) -> bool;
 
 /// The states that the searches must reach, so that they prove something.
-pub const REACHED: [(&str, Holds); 11] = [
+pub const REACHED: [(&str, Holds); 12] = [
     ("a commit", |_, world| world.is_committed()),
     ("an abort that deletes", |_, world| {
         let mut entries = world.entries();
         entries.any(|entry| world.facts[entry].consumed && world.maker(entry).is_none())
     }),
     ("a hazard", |_, world| world.waits_for_a_person()),
+    ("all that is left of a table", |_, world| {
+        let hazard = Some(Settled::Hazard(Hazard::OnlyVersion));
+        world.log.settled.contains(&hazard)
+    }),
     ("a commit by recovery", |_, world| {
         world.log.by_recovery && world.is_committed()
     }),
@@ -78,6 +82,7 @@ impl Model for Bound {
         let mut world = World::new(self.setup, self.faults);
         let others = self.others;
         world.stranger = others.stranger;
+        world.cleaner = others.cleaner;
         world.person = others.person;
         world.server = others.server;
         world.renamer = others.renamer;

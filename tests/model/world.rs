@@ -44,6 +44,8 @@ pub struct World {
     pub renamer: bool,
     /// True until a client has written behind the gateway's back.
     pub stranger: bool,
+    /// True until a client has cleaned up a table behind the gateway's back.
+    pub cleaner: bool,
     /// True until an operator has decided what waits for a decision.
     pub person: bool,
     pub faults: Faults,
@@ -157,7 +159,7 @@ pub struct Facts {
     /// True if an answer was lost or the gateway crashed. Then a stranger's version that looks alike may be taken for
     /// the batch's.
     pub unclear: bool,
-    /// True if the last look showed a version that may be deleted: the batch's own, and the latest.
+    /// True if the last look showed a version that may be deleted: the batch's own, the latest, and not the only one.
     pub deletable: bool,
     /// True if the last look showed no version.
     pub seen_absent: bool,
@@ -194,6 +196,7 @@ impl World {
             server: false,
             renamer: false,
             stranger: false,
+            cleaner: false,
             person: false,
             faults,
             facts: Default::default(),

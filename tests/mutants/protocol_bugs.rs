@@ -74,9 +74,30 @@ pub const PROTOCOL_BUGS: &[Bug] = &[
     Bug {
         name: "delete of what was built on",
         file: UNDO,
-        right: "                if latest {",
-        wrong: "                if latest || !check.deleted {",
+        right: "                None => UndoStep::Delete(likeness),",
+        wrong: "                None => UndoStep::Delete(likeness),\n                Some(Hazard::BuiltOn) if !check.deleted => UndoStep::Delete(likeness),",
         checkers: &[WALKS, MODEL, GATEWAY],
+    },
+    Bug {
+        name: "delete of all that a table has left",
+        file: UNDO,
+        right: "                None => UndoStep::Delete(likeness),",
+        wrong: "                None | Some(Hazard::OnlyVersion) => UndoStep::Delete(likeness),",
+        checkers: &[UNIT, WALKS, MODEL, SIMULATION, GATEWAY],
+    },
+    Bug {
+        name: "the only version of a table passes for one of several",
+        file: "src/batch/participant.rs",
+        right: "        _ => is_alone.then_some(Hazard::OnlyVersion),",
+        wrong: "        _ => None,",
+        checkers: &[SIMULATION, GATEWAY],
+    },
+    Bug {
+        name: "the first version of a new table is not undone",
+        file: "src/batch/participant.rs",
+        right: "        1 => None,\n",
+        wrong: "",
+        checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
         name: "unlock before the undo is done",

@@ -9,7 +9,7 @@ use crate::postgres::Postgres;
 use crate::random::Random;
 
 const OPERATIONS: u64 = 600;
-const SETTLED: [Settled; 10] = [
+const SETTLED: [Settled; 11] = [
     Settled::Gone,
     Settled::Unseen,
     Settled::Contested,
@@ -19,6 +19,7 @@ const SETTLED: [Settled; 10] = [
     Settled::Kept,
     Settled::Removed,
     Settled::Hazard(Hazard::BuiltOn),
+    Settled::Hazard(Hazard::OnlyVersion),
     Settled::Hazard(Hazard::Unproven),
 ];
 
@@ -59,7 +60,7 @@ async fn operate(random: &mut Random, batches: &mut Vec<Batch>, logs: [&dyn Log;
             assert_eq!(first, database.decide(id, verdict).await.unwrap());
         }
         2 | 3 if batch.is_decided => {
-            let settled = SETTLED[usize::try_from(random.below(10)).unwrap()];
+            let settled = SETTLED[usize::try_from(random.below(SETTLED.len() as u64)).unwrap()];
             for log in logs {
                 log.sending(id, entry).await.unwrap();
                 log.note(id, entry, settled).await.unwrap();

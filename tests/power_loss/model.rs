@@ -182,6 +182,7 @@ fn settled(random: &mut Random) -> Settled {
         Settled::Kept,
         Settled::Removed,
         Settled::Hazard(Hazard::BuiltOn),
+        Settled::Hazard(Hazard::OnlyVersion),
         Settled::Hazard(Hazard::Unproven),
     ];
     all[random.index(all.len())]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Remedy;
 use crate::batch::step::Decision;
-use crate::batch::{BUILT_ON, ONLY_NAME, OpenBatch, OpenEntry};
+use crate::batch::{BUILT_ON, ONLY_NAME, ONLY_VERSION, OpenBatch, OpenEntry};
 use crate::metrics::BatchState;
 
 /// Returns what the batch waits for. `configured` are the backends of the active configuration.
@@ -92,9 +92,14 @@ fn abort(batch: &OpenBatch) -> &'static str {
         _ if batch.entries.iter().any(is(ONLY_NAME)) => {
             "delete it on your decision; first give the table its old name in the catalog, until then the new one stays"
         }
+        _ if batch.entries.iter().any(is(ONLY_VERSION)) => {
+            "delete it on your decision; first bring back an older version in the catalog, or drop the table there, until then it stays"
+        }
         _ if batch.entries.iter().any(is(BUILT_ON)) => {
             "delete it on your decision; first delete in the catalog what was built on it, until then it stays"
         }
-        _ => "delete it on your decision: only what was found, and only if nothing was built on it",
+        _ => {
+            "delete it on your decision: only what was found, only if nothing was built on it, and only if its table has another version"
+        }
     }
 }

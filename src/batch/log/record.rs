@@ -59,6 +59,7 @@ pub(super) enum Word {
     Kept,
     Removed,
     BuiltOn,
+    OnlyVersion,
     Unproven,
 }
 
@@ -74,6 +75,7 @@ impl From<Settled> for Word {
             Settled::Kept => Self::Kept,
             Settled::Removed => Self::Removed,
             Settled::Hazard(Hazard::BuiltOn) => Self::BuiltOn,
+            Settled::Hazard(Hazard::OnlyVersion) => Self::OnlyVersion,
             Settled::Hazard(Hazard::Unproven) => Self::Unproven,
         }
     }
@@ -91,6 +93,7 @@ impl From<Word> for Settled {
             Word::Kept => Self::Kept,
             Word::Removed => Self::Removed,
             Word::BuiltOn => Self::Hazard(Hazard::BuiltOn),
+            Word::OnlyVersion => Self::Hazard(Hazard::OnlyVersion),
             Word::Unproven => Self::Hazard(Hazard::Unproven),
         }
     }

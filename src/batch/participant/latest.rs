@@ -1,12 +1,15 @@
 //! Looks up the latest version of a table.
 
-use super::answers::{LatestVersion, is_absent, is_unsupported, latest_of, refusal};
+use super::answers::{LatestVersion, Numbers, is_absent, is_unsupported, latest_of, refusal};
 use super::{CallerContext, Found, UnclearAnswer, silent, unreachable};
 use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Finding, Refusal};
 use crate::batch::visibility::TableBranch;
 use crate::protocol::operation::Operation;
+
+/// The largest number of pages that are read to see a second version: catalogs may have pages of one, or empty ones.
+const PAGES: usize = 8;
 
 /// Returns a table's latest version; 0 if it has none.
 pub async fn latest(
@@ -24,7 +27,7 @@ pub(super) async fn latest_version(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<LatestVersion, Refusal> {
-    let answer = list_latest(backend, line, caller).await;
+    let answer = list_highest(backend, line, 1, None, caller).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
@@ -35,7 +38,7 @@ pub(super) async fn versions(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, caller).await;
+    let answer = list_highest(backend, line, 1, None, caller).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
     latest_or_none(backend, &answer)
 }
@@ -46,7 +49,7 @@ pub(super) async fn versions_if_listed(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<Option<u64>, Refusal> {
-    let answer = list_latest(backend, line, caller).await;
+    let answer = list_highest(backend, line, 1, None, caller).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     if is_unsupported(answer.status, &answer.body) {
         return Ok(None);
@@ -63,16 +66,44 @@ fn latest_or_none(backend: &Backend, answer: &InternalAnswer) -> Result<u64, Ref
     }
 }
 
-async fn list_latest(
+/// Returns a table's latest version, 0 if it has none, and whether its catalog lists no other one.
+pub(super) async fn latest_and_alone(
     backend: &Backend,
     line: &TableBranch,
     caller: &CallerContext,
+) -> Result<(u64, bool), Refusal> {
+    let mut listed = Vec::new();
+    let mut token = None;
+    for _ in 0..PAGES {
+        let answer = list_highest(backend, line, 2, token, caller).await;
+        let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+        let page = Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
+        listed.extend(page.versions);
+        token = page.token;
+        if listed.len() > 1 || token.is_none() {
+            break;
+        }
+    }
+    let latest = listed.iter().copied().max().unwrap_or_default();
+    Ok((latest, listed.len() < 2))
+}
+
+async fn list_highest(
+    backend: &Backend,
+    line: &TableBranch,
+    limit: u8,
+    token: Option<String>,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
     let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
-    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
+    ask.query = vec![
+        ("descending", "true".to_owned()),
+        ("limit", limit.to_string()),
+    ];
     if let Some(branch) = &line.branch {
         ask.query.push(("branch", branch.clone()));
     }
+    ask.query.extend(token.map(|token| ("page_token", token)));
     backend.ask(ask).await
 }
 

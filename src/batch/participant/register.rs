@@ -19,7 +19,7 @@ use super::{
 use crate::backend::{Backend, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
-use crate::batch::step::{Finding, Match, Refusal};
+use crate::batch::step::{Finding, Hazard, Match, Refusal};
 use crate::batch::visibility::TableBranch;
 use crate::error::code::Code;
 use crate::error::origin::ErrorOrigin;
@@ -169,16 +169,18 @@ pub async fn look_for_origin(
     mut found: Found,
     caller: &CallerContext,
 ) -> Result<Found, UnclearAnswer> {
-    let (Action::Register { location }, Finding::Present { latest, .. }) =
+    let (Action::Register { location }, Finding::Present { obstacle, .. }) =
         (&entry.action, &mut found.finding)
     else {
         return Ok(found);
     };
     let before = table(&origin.backend, &origin.line, caller).await;
-    *latest &= match before.map_err(but_there)? {
-        None => false,
-        Some(before) => before.proof.location.is_none() || is_at(&before, location),
-    };
+    let has_it = before
+        .map_err(but_there)?
+        .is_some_and(|before| before.proof.location.is_none() || is_at(&before, location));
+    if !has_it {
+        *obstacle = Some(Hazard::BuiltOn);
+    }
     Ok(found)
 }
 

@@ -18,6 +18,9 @@ use crate::request::origin::Origin;
 const NAMED: usize = 4;
 /// The reason shown when a version is not deleted because a later version was built on it.
 pub const BUILT_ON: &str = "a later version was built on it";
+/// The reason shown when a version is not deleted because its table has no other one.
+pub const ONLY_VERSION: &str =
+    "its table has no other version any more: something has deleted the older ones";
 /// The reason shown when a name is not taken away because its table has no other one.
 pub const ONLY_NAME: &str = "its table has no other name any more: the old one is gone";
 
@@ -284,6 +287,7 @@ pub(super) fn reason(hazard: Hazard, action: &str) -> &'static str {
     match hazard {
         Hazard::BuiltOn if action == REGISTER => ONLY_NAME,
         Hazard::BuiltOn => BUILT_ON,
+        Hazard::OnlyVersion => ONLY_VERSION,
         Hazard::Unproven => {
             "it may belong to another writer: nothing proves that the batch created it"
         }

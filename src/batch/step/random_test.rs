@@ -60,6 +60,8 @@ struct World {
     seen_absent: Vec<bool>,
     /// True for each entry on whose version a writer who bypasses the gateway has built.
     built_on: Vec<bool>,
+    /// True for each share whose table has lost the versions from before the batch.
+    cleaned: Vec<bool>,
     /// True for each entry whose create was answered with its object.
     proof: Vec<bool>,
     /// True if a catalog has answered from an old copy.
@@ -101,6 +103,7 @@ impl World {
         Self {
             removals,
             unlocked: vec![false; shares.len()],
+            cleaned: vec![false; shares.len()],
             shares,
             catalog: vec![Maker::Nobody; entries],
             late: Vec::new(),
@@ -288,8 +291,9 @@ fn walk(seed: u64) -> World {
         }
         let deleting = |waits: &Result<Effect, Event>| matches!(waits, Ok(Effect::Delete { .. }));
         if world.faulty(20) && !waiting.iter().any(deleting) {
-            match world.random.below(2) {
+            match world.random.below(3) {
                 0 => world.build_on(),
+                1 => world.clean(),
                 _ => world.intrude(),
             }
         }
@@ -337,7 +341,7 @@ fn is_immediate(effect: &Effect) -> bool {
 #[test]
 fn every_walk_ends_and_keeps_the_invariants() {
     let (mut committed, mut aborted, mut hazards, mut late) = (0, 0, 0, 0);
-    let (mut leaving, mut taken, mut lied, mut stale) = (0, 0, 0, 0);
+    let (mut leaving, mut taken, mut lied, mut stale, mut alone) = (0, 0, 0, 0, 0);
     for seed in 1..=WALKS {
         let world = match std::panic::catch_unwind(|| walk(seed)) {
             Ok(world) => world,
@@ -353,12 +357,12 @@ fn every_walk_ends_and_keeps_the_invariants() {
         taken += u64::from(world.taken.contains(&true));
         lied += u64::from(world.lied.contains(&true));
         stale += u64::from(world.stale);
-        hazards += u64::from(
-            world
-                .settled
-                .iter()
-                .any(|s| matches!(s, Some(Settled::Hazard(_)))),
-        );
+        let has = |hazard: fn(&Hazard) -> bool| {
+            let mut settled = world.settled.iter();
+            settled.any(|it| matches!(it, Some(Settled::Hazard(why)) if hazard(why)))
+        };
+        hazards += u64::from(has(|_| true));
+        alone += u64::from(has(|why| *why == Hazard::OnlyVersion));
     }
     // The walks prove something only if they reach every case.
     assert!(
@@ -369,4 +373,5 @@ fn every_walk_ends_and_keeps_the_invariants() {
         leaving > WALKS / 100 && taken > WALKS / 100 && lied > 10 && stale > WALKS / 100,
         "{leaving} {taken} {lied} {stale}"
     );
+    assert!(alone > 10, "{alone}");
 }

@@ -62,7 +62,14 @@ fn no(message: &str) -> Refusal {
 }
 
 fn present(likeness: Match, latest: bool) -> Finding {
-    Finding::Present { likeness, latest }
+    let obstacle = (!latest).then_some(Hazard::BuiltOn);
+    Finding::Present { likeness, obstacle }
+}
+
+/// A version whose table has no other one any more.
+fn alone(likeness: Match) -> Finding {
+    let obstacle = Some(Hazard::OnlyVersion);
+    Finding::Present { likeness, obstacle }
 }
 
 #[test]

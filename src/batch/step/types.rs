@@ -168,8 +168,8 @@ pub enum Finding {
     Present {
         /// The comparison with the entry.
         likeness: Match,
-        /// True if no higher version exists.
-        latest: bool,
+        /// The reason why it must not be deleted, even if it is the batch's own; `None` if it may be.
+        obstacle: Option<Hazard>,
     },
 }
 
@@ -231,6 +231,8 @@ impl Settled {
 pub enum Hazard {
     /// A later version exists: it was built on this one.
     BuiltOn,
+    /// No other version exists, although the table had one before the batch: without it, the table would be gone.
+    OnlyVersion,
     /// Another writer may have made it.
     Unproven,
 }

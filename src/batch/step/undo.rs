@@ -1,5 +1,5 @@
-//! The undo of an aborted batch: looks each entry up, deletes what is the batch's own and the latest, and leaves to an
-//! operator what it cannot prove.
+//! The undo of an aborted batch: looks each entry up, deletes what is the batch's own, the latest, and not all that its
+//! table has left, and leaves to an operator what it cannot prove.
 
 use super::rollback_probe::{DeleteEvidence, RollbackProbe};
 use super::state::{EntryState, LateRemoval, State};
@@ -113,7 +113,7 @@ impl State {
             rechecked: true,
             ..check
         };
-        let (likeness, latest) = match finding {
+        let (likeness, obstacle) = match finding {
             Finding::Absent => {
                 let missed = true;
                 let look = UndoStep::Look(RollbackProbe { missed, ..check });
@@ -127,7 +127,7 @@ impl State {
             }
             Finding::Buried if self.doubts_above(entry) => return UndoStep::Recheck(rechecked),
             Finding::Buried => return UndoStep::Look(rechecked),
-            Finding::Present { likeness, latest } => (likeness, latest),
+            Finding::Present { likeness, obstacle } => (likeness, obstacle),
         };
         match (likeness, check.evidence) {
             // No writer may build on a version that a removal of ours may still hit. Nor is a version shown because a
@@ -141,15 +141,13 @@ impl State {
             (Match::Unlike, _) => UndoStep::Settle(Settled::Theirs),
             (Match::Proven, _)
             | (Match::Alike, DeleteEvidence::MatchSuffices)
-            | (_, DeleteEvidence::OperatorOverride) => {
-                if latest {
-                    UndoStep::Delete(likeness)
-                } else if !check.rechecked && self.doubts_above(entry) {
+            | (_, DeleteEvidence::OperatorOverride) => match obstacle {
+                None => UndoStep::Delete(likeness),
+                Some(Hazard::BuiltOn) if !check.rechecked && self.doubts_above(entry) => {
                     UndoStep::Recheck(rechecked)
-                } else {
-                    UndoStep::Settle(Settled::Hazard(Hazard::BuiltOn))
                 }
-            }
+                Some(why) => UndoStep::Settle(Settled::Hazard(why)),
+            },
             (Match::Alike | Match::Incomparable, _) => {
                 UndoStep::Settle(Settled::Hazard(Hazard::Unproven))
             }

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, leave_hazard, pair, stage, start, stored, until, visible, world};
+use super::{
+    BATCH, assert_both, leave_alone, leave_hazard, pair, stage, start, stored, until, visible,
+    world,
+};
 use crate::catalog::faults::{BROKEN, Fault};
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -117,6 +120,56 @@ async fn a_version_that_was_built_on_waits_for_a_person() {
             .ok();
         world.restart().await;
     }
+}
+
+/// A cleanup by path has taken the prepared version for the latest one, and has deleted those before it.
+#[tokio::test]
+async fn the_only_version_of_a_table_is_not_deleted_and_waits_for_a_person() {
+    let mut world = world("lock_timeout: 200ms").await;
+    leave_alone(&world).await;
+    for run in ["at once", "after a restart"] {
+        let hazard = async {
+            while world.metric("nsgate_batch_hazards").await < 1.0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let hazard = tokio::time::timeout(crate::catalog::faults::PATIENCE, hazard);
+        hazard.await.expect(run);
+        assert_eq!(stored(&world, "west"), [2], "{run}");
+        assert_eq!(visible(&world, "west").await, [0; 0], "{run}");
+        assert_eq!(stored(&world, "east"), [1], "{run}");
+        let open = world.admin().get("/batches").await.json();
+        let why = open["batches"][0]["entries"][0]["hazard"].as_str().unwrap();
+        assert!(why.contains("no other version any more"), "{run}: {why}");
+        assert!(world.catalog("west").seen_of(DELETE).is_empty(), "{run}");
+        world.restart().await;
+    }
+}
+
+/// A catalog may have pages that are shorter than what is asked for.
+#[tokio::test]
+async fn another_version_is_seen_on_a_later_page() {
+    let world = world("").await;
+    world.catalog("west").set_versions_on_a_page(1);
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert!(!world.catalog("west").seen_of(DELETE).is_empty());
+}
+
+/// The table had no versions before the batch.
+#[tokio::test]
+async fn the_first_version_of_a_table_is_undone() {
+    let world = world("").await;
+    let store = || world.catalog("west").store();
+    let table = vec!["west".to_owned(), "t1".to_owned()];
+    store().delete_versions(&table, &[(0, -1)]).unwrap();
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = json!({"entries": [stage(&world, "west", 1), stage(&world, "east", 2)]});
+    assert_eq!(world.client().post(BATCH, &batch).await.status, 400);
+    until("west is undone", || stored(&world, "west").is_empty()).await;
+    assert!(!world.catalog("west").seen_of(DELETE).is_empty());
 }
 
 /// A version that looks like the batch's own but may be another writer's is not deleted.

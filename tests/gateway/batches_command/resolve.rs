@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{DELETE, admin, built_on, complained, first, hazard, nsgate, over, printed, shows};
-use crate::batches::{BATCH, pair, start, stored, visible, world};
+use crate::batches::{BATCH, leave_alone, pair, start, stored, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
 use crate::harness::World;
@@ -193,6 +193,29 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
         .catalog("west")
         .store()
         .delete_versions(&table, &[(3, 4)]);
+    let said = printed(&world, &["resolve", &id, "--abort"]).await;
+    assert!(said.starts_with("decision carried out"), "{said}");
+    assert_eq!(stored(&world, "west"), [1]);
+    assert_over(&world, &id, "deleted").await;
+}
+
+#[tokio::test]
+async fn all_that_a_table_has_left_is_not_deleted_even_on_a_persons_word() {
+    let world = world("lock_timeout: 200ms").await;
+    leave_alone(&world).await;
+    let id = hazard(&world).await;
+    let shown = printed(&world, &["show", &id]).await;
+    let words = "first bring back an older version in the catalog, or drop the table there";
+    assert!(shown.contains(words), "{shown}");
+    let said = printed(&world, &["resolve", &id, "--abort"]).await;
+    let recorded = "decision recorded, but not carried out yet";
+    assert!(said.starts_with(recorded), "{said}");
+    assert!(said.contains("no other version any more"), "{said}");
+    assert_eq!(stored(&world, "west"), [2]);
+    // Once the table has another version, it is deleted.
+    let table = ["west".to_owned(), "t1".to_owned()];
+    let west = world.catalog("west");
+    west.store().put(&table, 1, "from a backup".into());
     let said = printed(&world, &["resolve", &id, "--abort"]).await;
     assert!(said.starts_with("decision carried out"), "{said}");
     assert_eq!(stored(&world, "west"), [1]);

@@ -36,8 +36,8 @@ fn before_validation(_: Option<&Event>, effect: Effect) -> Vec<Flight> {
 /// Replaces the comparison of every version that is found.
 fn taken_for(event: Event, likeness: Match) -> Event {
     match event {
-        Event::Found(entry, Finding::Present { latest, .. }) => {
-            Event::Found(entry, Finding::Present { likeness, latest })
+        Event::Found(entry, Finding::Present { obstacle, .. }) => {
+            Event::Found(entry, Finding::Present { likeness, obstacle })
         }
         other => other,
     }

@@ -219,6 +219,37 @@ impl Client {
         (call, *keyed && !single, single)
     }
 
+    /// Deletes the older versions of a table behind the gateway's back, as a job does that takes the highest one in
+    /// storage for the latest.
+    pub fn clean_up(&mut self, table: usize) {
+        let scenario = &self.world.scenario;
+        let Table { catalog, there, .. } = &scenario.tables[table];
+        let inner = &mut *self.world.lock();
+        let Some(spot) = inner.spot(scenario, table, false) else {
+            return;
+        };
+        let latest = inner.stored(spot).into_keys().next_back();
+        let ranges = json!([{"start_version": 0, "end_version": latest.unwrap_or_default()}]);
+        let question = Question {
+            operation: Operation::BatchDeleteTableVersions,
+            table: there.clone(),
+            query: String::new(),
+            body: json!({ "ranges": ranges }).to_string().into_bytes(),
+            own: false,
+        };
+        let reply = inner.catalogs[*catalog].catalog.answer(&question);
+        self.world
+            .trace(inner, || format!("BEHIND {question}: {}", reply.status));
+        inner.history.disturbed.insert(spot);
+        let cause = Cause {
+            own: false,
+            behind: true,
+            waited_for: true,
+            doubled: false,
+        };
+        inner.happened(scenario, *catalog, cause);
+    }
+
     /// Writes to a catalog behind the gateway's back.
     pub(super) fn behind(&mut self) {
         let table = self.any_table();

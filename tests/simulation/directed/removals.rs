@@ -56,6 +56,25 @@ fn a_delete_that_comes_later_hits_nothing_in_a_chain_of_another_batch() {
     );
 }
 
+/// The job has taken the version of the batch for the latest one.
+#[test]
+fn an_undo_leaves_what_a_cleanup_has_left_of_a_table() {
+    let slow = Planned {
+        catalog: 1,
+        table: "t0".into(),
+        ..own(Operation::CreateTableVersion, 1, Fault::SlowAnswer, 10)
+    };
+    keeps(scenario(Ways::default(), vec![slow]), async |mut client| {
+        let mut job = client.another(1);
+        let cleanup = async move {
+            sleep(seconds(5)).await;
+            job.clean_up(T0);
+        };
+        tokio::join!(client.batch_over(&BOTH, true), cleanup);
+        sleep(seconds(60)).await;
+    });
+}
+
 #[test]
 fn a_late_deregister_of_a_rename_never_takes_a_new_tables_name() {
     let late = own(Operation::DeregisterTable, 1, Fault::Late, 60);

@@ -88,6 +88,12 @@ impl Inner {
             }
             return;
         }
+        // What is late may arrive when the others are gone.
+        if version > 1 && cause.waited_for && self.stored(spot).is_empty() {
+            self.wrong.push(format!(
+                "version {version} of {spot:?} was all that was left, and was deleted by the gateway"
+            ));
+        }
         let place = self.history.place(author);
         let entry = place.map(|(op, entry)| &self.history.ops[op].entries[entry]);
         let records = entry.map(|entry| self.records_of(scenario, entry));

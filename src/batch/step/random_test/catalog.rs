@@ -88,7 +88,19 @@ impl World {
         let mut above = self.share_of(entry).iter().filter(|other| **other > entry);
         let latest =
             !self.built_on[entry] && above.all(|other| self.catalog[*other] == Maker::Nobody);
-        Event::Found(entry, Finding::Present { likeness, latest })
+        let obstacle = match latest {
+            false => Some(Hazard::BuiltOn),
+            true => self.is_alone(entry).then_some(Hazard::OnlyVersion),
+        };
+        Event::Found(entry, Finding::Present { likeness, obstacle })
+    }
+
+    /// True if the table has no other version than this one.
+    fn is_alone(&self, entry: usize) -> bool {
+        let share = self.shares.iter().position(|share| share.contains(&entry));
+        let mut others = self.share_of(entry).iter();
+        self.cleaned[share.unwrap()]
+            && others.all(|other| *other == entry || self.catalog[*other] == Maker::Nobody)
     }
 
     pub(super) fn delete(&mut self, entry: usize) -> Event {
@@ -100,6 +112,8 @@ impl World {
         // A version that looks alike and came after a lost answer of ours cannot be told from ours by any gateway.
         assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
         assert!(!self.built_on[entry], "I5: something was built on it");
+        let is_there = self.catalog[entry] != Maker::Nobody;
+        assert!(!is_there || !self.is_alone(entry), "I5: all that is left");
         self.deleted(entry);
         match self.faulty(6) {
             true if self.random.below(2) == 0 => Event::RemovalLost(entry),
@@ -200,6 +214,13 @@ impl World {
         let share = self.random.below(self.shares.len());
         let last = self.shares[share][self.shares[share].len() - 1];
         self.built_on[last] |= self.catalog[last] == Maker::Us;
+    }
+
+    /// Somebody who takes the version of the batch for the latest one deletes those from before the batch.
+    pub(super) fn clean(&mut self) {
+        let share = self.random.below(self.shares.len());
+        let mut line = self.shares[share].iter();
+        self.cleaned[share] |= line.any(|entry| self.catalog[*entry] != Maker::Nobody);
     }
 
     /// A create that the gateway knows nothing about lands after the abort.

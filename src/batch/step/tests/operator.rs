@@ -29,13 +29,15 @@ fn a_person_has_a_hazard_kept() {
 }
 
 #[test]
-fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
+fn a_person_has_a_hazard_deleted_but_never_what_was_built_on_or_is_all_that_is_left() {
     let decision = Event::Resolved(Decision::Abort);
     let (state, effects) = step(hazardous(), decision);
     assert_eq!(effects, [find(1)]);
     let unlike = Event::Found(1, present(Match::Unlike, true));
     let (_, effects) = step(state.clone(), unlike);
     assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::Unproven))]);
+    let (_, effects) = step(state.clone(), Event::Found(1, alone(Match::Incomparable)));
+    assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::OnlyVersion))]);
     let incomparable = |latest| Event::Found(1, present(Match::Incomparable, latest));
     let (_, effects) = step(state.clone(), incomparable(false));
     assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::BuiltOn))]);

@@ -43,7 +43,7 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
 }
 
 #[test]
-fn what_was_built_on_or_is_not_proven_ours_is_never_deleted() {
+fn what_was_built_on_or_is_all_that_is_left_or_is_not_proven_ours_is_never_deleted() {
     let aborted = [
         Event::Created(0),
         Event::Refused(1, no("gone")),
@@ -58,6 +58,9 @@ fn what_was_built_on_or_is_not_proven_ours_is_never_deleted() {
             present(Match::Alike, false),
             Settled::Hazard(Hazard::BuiltOn),
         ),
+        (alone(Match::Proven), Settled::Hazard(Hazard::OnlyVersion)),
+        (alone(Match::Alike), Settled::Hazard(Hazard::OnlyVersion)),
+        (alone(Match::Unlike), Settled::Theirs),
         (
             present(Match::Incomparable, true),
             Settled::Hazard(Hazard::Unproven),
