@@ -35,9 +35,10 @@ pub fn has_every_fault() -> bool {
 
 /// Returns the cases that this run simulates: all, or one of eleven.
 pub fn of<T>(cases: impl IntoIterator<Item = T>) -> Vec<T> {
-    let (first, step) = match has_every_fault() {
-        true => (0, 1),
-        false => ((commit() % SHARE as u64) as usize, SHARE),
+    let (first, step) = if has_every_fault() {
+        (0, 1)
+    } else {
+        ((commit() % SHARE as u64) as usize, SHARE)
     };
     cases.into_iter().skip(first).step_by(step).collect()
 }

@@ -34,27 +34,29 @@ pub(super) fn backends(config: &Config, reader: &mut Reader<'_>) {
                 );
             }
         }
-        credentials(rest, &key, reader);
+        let has_own = credentials(rest, &key, reader);
         if backend.selects.is_none() && !context.is_empty() {
             selects(&context, &key, reader);
         }
-        let privileges_own = rest.service_authorization.is_some()
+        let differs = rest.service_authorization.is_some()
             || rest.oauth.is_some()
             || rest.authorization == Authorization::Forward;
-        if privileges_own && config.authorization.is_none() {
+        if has_own && differs && config.authorization.is_none() {
             reader.warn_at(&key, "gets removals of batches, and renames that the gateway does, with the gateway's own credentials; without a rule that says who may, they are refused. Write `authorization`, such as { namespace: [], read: …, write: { scope: catalog.write } }, or { any_caller: true } for both");
         }
     }
 }
 
 /// Warns about a catalog for which the gateway has no credentials: a caller's token is gone when a batch must be rolled
-/// back after a restart.
-fn credentials(rest: &RestConfig, key: &str, reader: &mut Reader<'_>) {
+/// back after a restart. Returns false then.
+fn credentials(rest: &RestConfig, key: &str, reader: &mut Reader<'_>) -> bool {
     let own =
         rest.service_authorization.is_some() || rest.oauth.is_some() || !rest.headers.is_empty();
-    if !own && rest.authorization == Authorization::Forward {
+    let lacks_some = !own && rest.authorization == Authorization::Forward;
+    if lacks_some {
         reader.warn_at(key, "batches are rolled back with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
     }
+    !lacks_some
 }
 
 /// Warns about a catalog that gets context, and of which nothing says whether that selects its data.

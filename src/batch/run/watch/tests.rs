@@ -40,8 +40,8 @@ impl Silent {
         let shown = |version: u64| json!({"version": version, "manifest_size": 6});
         match path.rsplit('/').next().unwrap() {
             "list" => {
-                let latest = versions.last().copied().map(shown);
-                (200, json!({ "versions": [latest] }))
+                let listed: Vec<Value> = versions.iter().rev().copied().map(shown).collect();
+                (200, json!({ "versions": listed }))
             }
             "describe" if self.lookups_fail.load(Ordering::Relaxed) => {
                 (503, json!({"error": "not now", "code": 17}))

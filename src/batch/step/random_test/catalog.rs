@@ -88,9 +88,10 @@ impl World {
         let mut above = self.share_of(entry).iter().filter(|other| **other > entry);
         let latest =
             !self.built_on[entry] && above.all(|other| self.catalog[*other] == Maker::Nobody);
-        let obstacle = match latest {
-            false => Some(Hazard::BuiltOn),
-            true => self.is_alone(entry).then_some(Hazard::OnlyVersion),
+        let obstacle = if latest {
+            self.is_alone(entry).then_some(Hazard::OnlyVersion)
+        } else {
+            Some(Hazard::BuiltOn)
         };
         Event::Found(entry, Finding::Present { likeness, obstacle })
     }
