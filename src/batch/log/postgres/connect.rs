@@ -1,8 +1,8 @@
 //! Connections to the primary among the servers of `batch.log`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage};
 
 use super::cause::{self, Trouble};
@@ -59,6 +60,29 @@ pub(super) struct Connected {
     pub(super) server: usize,
     /// The number of the server's run, among those that this process has seen.
     pub(super) run: u64,
+    pub(super) warning: Arc<Warning>,
+}
+
+/// The last warning that came through a connection, until it is taken.
+#[derive(Default)]
+pub(super) struct Warning(Mutex<Option<String>>);
+
+impl Warning {
+    /// Keeps a notice if it warns. Its words are in the server's language, and its code says nothing.
+    fn came(&self, notice: &DbError) {
+        if notice.parsed_severity() == Some(Severity::Warning) {
+            let words = notice.message().to_owned();
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(words);
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
+    }
 }
 
 impl Connector {
@@ -72,6 +96,8 @@ impl Connector {
             ("search_path", super::install::quoted(&log.schema)),
             // Whatever the database's default is: no write is acknowledged that a crash could lose.
             ("synchronous_commit", "on".to_owned()),
+            // A commit that has not waited for its standby says so in a warning, and in nothing else.
+            ("client_min_messages", "warning".to_owned()),
             ("statement_timeout", STATEMENT.as_millis().to_string()),
             (
                 "default_transaction_isolation",
@@ -142,7 +168,7 @@ impl Connector {
         let connect = async {
             let config = &self.servers[server];
             let heard_of = heard.cloned();
-            let client = match (&self.outside, &self.tls) {
+            let (client, warning) = match (&self.outside, &self.tls) {
                 (Some(outside), _) => {
                     let stream = outside.dial(server).await;
                     let stream = stream.map_err(|error| Trouble::silent(&error.to_string()))?;
@@ -172,6 +198,7 @@ impl Connector {
                 client,
                 server,
                 run,
+                warning,
             })
         };
         let made = timeout(CONNECT, connect).await;
@@ -190,25 +217,29 @@ impl Connector {
     }
 }
 
-/// Has a connection tell `heard` of its notifications, until it breaks.
+/// Has a connection tell `heard` of its notifications, and keep its warnings, until it breaks.
 fn listening<S, T>(
     connected: Result<(Client, Connection<S, T>), tokio_postgres::Error>,
     heard: Option<Arc<Notify>>,
-) -> Result<Client, Trouble>
+) -> Result<(Client, Arc<Warning>), Trouble>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (client, mut connection) = connected.map_err(|error| cause::trouble(&error))?;
+    let warning = Arc::new(Warning::default());
+    let kept = Arc::clone(&warning);
     tokio::spawn(async move {
-        // An error also reaches whoever waits for an answer.
+        // An error also reaches whoever waits for an answer. A warning is kept before the answer that it comes with.
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let (AsyncMessage::Notification(_), Some(heard)) = (message, &heard) {
-                heard.notify_one();
+            match (message, &heard) {
+                (AsyncMessage::Notification(_), Some(heard)) => heard.notify_one(),
+                (AsyncMessage::Notice(notice), _) => kept.came(&notice),
+                _ => {}
             }
         }
     });
-    Ok(client)
+    Ok((client, warning))
 }
 
 /// Returns a configuration for each host of the log.

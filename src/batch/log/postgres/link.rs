@@ -96,7 +96,12 @@ impl Link {
                 statements: Vec::new(),
             },
         };
-        let Connected { client, server, .. } = &session.connected;
+        let Connected {
+            client,
+            server,
+            warning,
+            ..
+        } = &session.connected;
         let asked = async {
             let mut known = session.statements.iter();
             let statement = match known.find(|(known, _)| *known == sql) {
@@ -107,6 +112,7 @@ impl Link {
                     statement
                 }
             };
+            warning.take();
             client.query(&statement, parameters).await
         };
         let rows = tokio::select! {
@@ -118,6 +124,12 @@ impl Link {
                 return Err(Trouble::silent("another server has become the primary"));
             }
         };
+        if let Some(words) = warning.take() {
+            // Somebody has ended the wait for a standby, for example: a failover could lose what is committed here.
+            return Err(Trouble::silent(&format!(
+                "the server warns, and may not have made it durable: {words}"
+            )));
+        }
         self.session = Some(session);
         Ok(rows)
     }
