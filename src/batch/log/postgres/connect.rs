@@ -36,13 +36,18 @@ const STATEMENT: Duration = Duration::from_secs(8);
 /// The time after which a silent connection is probed, and after which unanswered data ends it.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// Asks since when the server runs, and whether a write of a gateway has been waiting for a synchronous standby.
+const QUESTION: &str = "SELECT extract(epoch FROM pg_postmaster_start_time()), EXISTS (
+    SELECT FROM pg_stat_activity WHERE usename = current_user AND application_name = 'nsgate'
+        AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '0.5 s')";
+
 /// The way to the servers of the log.
 pub(super) struct Connector {
     /// One configuration for each host.
     servers: Vec<Config>,
     /// The TLS to the server; `None` if nothing is encrypted.
     tls: Option<LogTls>,
-    /// The settings of each connection, and the question since when the server runs.
+    /// The settings of each connection, and [`QUESTION`].
     setup: String,
     /// Told since when it does.
     copy: Arc<LogCopy>,
@@ -60,6 +65,8 @@ pub(super) struct Connected {
     pub(super) server: usize,
     /// The number of the server's run, among those that this process has seen.
     pub(super) run: u64,
+    /// True if the server lets a write wait for a synchronous standby.
+    pub(super) waits_for_standby: bool,
     pub(super) warning: Arc<Warning>,
 }
 
@@ -112,7 +119,7 @@ impl Connector {
             // Writing to a String cannot fail.
             let _ = write!(setup, "SET {key} = {value};");
         }
-        setup.push_str("SELECT extract(epoch FROM pg_postmaster_start_time())");
+        setup.push_str(QUESTION);
         let tls = match log.connection.get_ssl_mode() {
             SslMode::Disable => None,
             _ => Some(LogTls::read(&log.tls)?),
@@ -177,27 +184,29 @@ impl Connector {
                 (None, Some(tls)) => listening(config.connect(tls.current()).await, heard_of),
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
-            let set_up: Result<u64, tokio_postgres::Error> = async {
-                let mut run = 0;
+            let set_up: Result<(u64, bool), tokio_postgres::Error> = async {
+                let (mut run, mut waits_for_standby) = (0, false);
                 for message in client.simple_query(&self.setup).await? {
                     if let SimpleQueryMessage::Row(row) = message
                         && let Some(began) = row.get(0)
                     {
                         run = self.copy.is_in(began.to_owned());
+                        waits_for_standby = row.get(1) == Some("t");
                     }
                 }
                 if let Some(heard) = heard {
                     client.batch_execute("LISTEN nsgate").await?;
                     heard.notify_one();
                 }
-                Ok(run)
+                Ok((run, waits_for_standby))
             }
             .await;
-            let run = set_up.map_err(|error| cause::trouble(&error))?;
+            let (run, waits_for_standby) = set_up.map_err(|error| cause::trouble(&error))?;
             Ok(Connected {
                 client,
                 server,
                 run,
+                waits_for_standby,
                 warning,
             })
         };
