@@ -16,6 +16,7 @@ mod problem;
 mod readiness;
 mod reload;
 mod resolve;
+mod starting;
 pub mod status;
 
 use std::convert::Infallible;
@@ -36,6 +37,7 @@ pub use history::History;
 pub use readiness::Readiness;
 pub use reload::{Reloads, Waiting};
 pub use resolve::ResolveRequest;
+pub use starting::Starting;
 
 use problem::Problem;
 
@@ -190,7 +192,7 @@ impl Admin {
                 self.off_worker(move |shown| exposition::metrics(shown, wanted))
                     .await
             }
-            "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
+            "/live" => Page::live(),
             "/ready" => pages::ready(shown),
             "/gateways" => Page::json(StatusCode::OK, &json!(gateways::list(shown))),
             "/config" => {
@@ -296,6 +298,11 @@ impl Page {
             body: format!("{value:#}\n").into(),
             headers: None,
         }
+    }
+
+    /// Returns the answer to the probe for a process that lives.
+    fn live() -> Self {
+        Self::json(StatusCode::OK, &json!({ "live": true }))
     }
 
     /// Returns the page for one that could not be made.

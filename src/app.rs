@@ -22,22 +22,25 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tracing::Level;
 
 pub use build::routes;
 pub use online::{OnlineAnswer, check_online};
 
-use crate::admin::{Admin, AdminState, History, Reloads};
+use crate::admin::{Admin, AdminState, History, Reloads, Starting};
 use crate::app::active::ActiveConfig;
 use crate::app::process::ProcessState;
 use crate::app::reload::Reloader;
 use crate::batch::log::{LogError, disk};
-use crate::config::LogFormat;
 use crate::config::load::{Loaded, Origin, Problem};
 use crate::config::reload::Digests;
+use crate::config::{Config, LogFormat};
+use crate::metrics::Metrics;
 use crate::server::listener::Listener;
 use crate::telemetry::audit::Audit;
 use crate::telemetry::{self, Log, past_log};
@@ -196,11 +199,16 @@ async fn serve(
     let peers = peers::bind(&config).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
     let peers_at = peers.as_ref().map(Listener::address);
+    let probes = answer_probes(&back, &config);
     let lasting = tokio::select! {
         opened = ProcessState::open(&config, last_lines.log.clone(), peers_at, log_failed) => opened?,
         // A log in a database may be waited for.
         () = signals.next() => return Ok(()),
     };
+    if let Some((stop, probes)) = probes {
+        drop(stop);
+        let _ = probes.await;
+    }
     if let Some(audit) = &lasting.audit {
         let _ = last_lines.audit.set(audit.clone());
     }
@@ -318,6 +326,22 @@ async fn serve(
         spans.flush();
     }
     ended
+}
+
+/// Answers probes while a log in a database is waited for, until the sender is dropped; `None` if there is none.
+fn answer_probes(
+    back: &Listener,
+    config: &Config,
+) -> Option<(watch::Sender<bool>, JoinHandle<usize>)> {
+    config.batch.postgres()?;
+    // What is wrong here is reported with everything else, once the log is open.
+    let tls = build::admin_tls(config, None, |_| false).ok()?;
+    let before = back.before().ok()?;
+    let serving = build::serving_admin(config, &Metrics::new(), tls);
+    let serving = Arc::new(ArcSwap::from_pointee(serving));
+    let (stop, stopped) = watch::channel(false);
+    let serves = before.serve(serving, Starting, raised(stopped));
+    Some((stop, tokio::spawn(serves)))
 }
 
 fn admin(path: &Path, in_use: &ActiveConfig, reloads: &Arc<Reloads>) -> Admin {

@@ -107,6 +107,10 @@ pub trait Log: Send + Sync + 'static {
     }
     /// Writes the end, at `now` in milliseconds since the epoch.
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
+    /// The reason why the log cannot be written now; `None` if it can.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
     /// True if the log was created by this process, so that no earlier process can have sent requests.

@@ -81,6 +81,11 @@ impl Batches {
         counts
     }
 
+    /// The reason why the batch log cannot be written now; `None` if it can.
+    pub fn log_trouble(&self) -> Option<String> {
+        self.coordinator.log.trouble()
+    }
+
     /// Writes again what the log lacks of batches that this gateway knows, whenever it reaches another copy of the log. The
     /// gateway owns the log, and has recovered it. Ends when the log cannot be used any more.
     pub async fn restore_log(&self) {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,12 @@ impl Listener {
             workers: vec![Handle::current()],
             is_held,
         })
+    }
+
+    /// Returns another listener over the same socket, for the time before this one serves.
+    pub fn before(&self) -> io::Result<Self> {
+        let socket = self.socket.as_fd().try_clone_to_owned()?;
+        Self::over(TcpListener::from_std(socket.into())?, self.is_held)
     }
 
     /// Makes `workers` serve its connections. The first of them must be the current runtime.

@@ -216,6 +216,16 @@ batch: {{ {batch} }}
     installed(&server, "nsgate").await;
     let sound = check(&log);
     assert!(sound.starts_with("works: no gateway uses it; "), "{sound}");
+    assert!(sound.contains(" ms a durable write"), "{sound}");
+    server.miss_standby();
+    let unwritten = check(&log);
+    assert!(
+        unwritten.contains(
+            "not be written: PostgreSQL commits nothing, because it waits for a synchronous standby"
+        ),
+        "{unwritten}"
+    );
+    server.need_no_standby();
     let wrong = check(&log.replace(PASSWORD, "other"));
     assert!(wrong.contains("batch.log_password"), "{wrong}");
     server.sql("UPDATE nsgate.log SET format = 9");

@@ -25,6 +25,7 @@ mod simulated;
 #[path = "../support/simulated_postgres.rs"]
 #[allow(dead_code, unused_imports, reason = "other suites use more of it")]
 mod simulated_postgres;
+mod standby;
 mod takeover;
 #[path = "../support/test_ca.rs"]
 #[allow(dead_code, reason = "other suites use more of it")]

@@ -127,11 +127,22 @@ impl Postgres {
         }
     }
 
+    /// Lets every commit wait for a standby that there is not.
+    pub fn miss_standby(&self) {
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = 'absent'");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// Lets no commit wait for a standby any more.
+    pub fn need_no_standby(&self) {
+        self.sql("ALTER SYSTEM RESET synchronous_standby_names");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
     /// Makes this standby the primary. It waits for no standby of its own until there is one.
     pub fn promote(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-w", "promote"]);
-        self.sql("ALTER SYSTEM RESET synchronous_standby_names");
-        self.sql("SELECT pg_reload_conf()");
+        self.need_no_standby();
     }
 
     /// The address on the Unix socket, where no password is asked for.

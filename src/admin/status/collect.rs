@@ -129,6 +129,7 @@ fn report(shown: &AdminState, batches: Result<BatchList, String>) -> StatusRepor
         batches_unknown: unknown,
         gateways: Some(gateways::list(shown)),
         log_is_away: log.lease == Some(Duration::ZERO),
+        log_trouble: shown.batches.log_trouble(),
         failed: failures.failed().into_iter().map(failure).collect(),
         refused: failures.refused().into_iter().map(failure).collect(),
         slow: slow.filter(|one| one.age_seconds < MINUTE).collect(),

@@ -47,6 +47,9 @@ pub struct StatusReport {
     pub gateways: Option<GatewayList>,
     /// True if this gateway has lost its contact to the batch log.
     pub log_is_away: bool,
+    /// The reason why the batch log cannot be written; `None` if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_trouble: Option<String>,
     /// The last requests that failed, the newest first.
     pub failed: Vec<FailureLine>,
     /// The last requests that were refused, the newest first.

@@ -315,6 +315,10 @@ impl Log for PostgresLog {
         Box::pin(self.write_line(id, Line::End(now)))
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.shared.outage.cause(Duration::ZERO)
+    }
+
     fn forget(&self, before: u64) -> Logged<'_, ()> {
         Box::pin(async move {
             let forget = || self.write(BatchId::nil(), WriteKind::Forget { before });

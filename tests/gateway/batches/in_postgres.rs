@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{BATCH, assert_both, pair, settled, start, stored, until, visible};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
+use crate::client::{Client, empty};
 use crate::harness::{Setup, World};
 use crate::postgres::Postgres;
 
@@ -197,6 +198,88 @@ async fn a_server_that_is_away() {
     assert!(log.contains("the batch log answers again"), "{log}");
     let shown = world.admin().get("/config").await.ok().json();
     assert_eq!(shown["batch"]["schema"], json!("nsgate"));
+}
+
+/// The server answers whatever only reads, meanwhile.
+#[tokio::test]
+async fn a_synchronous_standby_that_is_away_is_named_until_something_is_written() {
+    const NAMED: &str = "it waits for a synchronous standby that does not confirm";
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server).await;
+    server.miss_standby();
+    until("it is named", || world.log().contains(NAMED)).await;
+    let list = "/v1/table/west%24t1/version/list";
+    let refuses = async {
+        while world.client().post_nothing(list).await.status != 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refuses).await;
+    assert!(refused.is_ok(), "another gateway may have the log by now");
+    let refused = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    let status = world.admin().get("/status").await.ok().json();
+    let mut findings = status["findings"].as_array().unwrap().iter();
+    let named = findings.any(|it| it["detail"].as_str().is_some_and(|it| it.contains(NAMED)));
+    assert!(named, "{status}");
+    let log = world.log();
+    assert!(!log.contains("answers again"), "{log}");
+    assert_eq!(
+        log.matches("`synchronous_standby_names`").count(),
+        1,
+        "{log}"
+    );
+    server.need_no_standby();
+    until_committed(&world.client(), &pair(&world, 2)).await;
+    until("it is over", || world.log().contains("answers again")).await;
+}
+
+/// A probe must not end a process that waits for its log.
+#[tokio::test]
+async fn probes_are_answered_before_the_log_can_be_written() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server).await;
+    world.terminate();
+    world.ended().await;
+    server.miss_standby();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = socket.local_addr().unwrap();
+    drop(socket);
+    let yaml = world.configuration();
+    let line = "admin: { address: 127.0.0.1:0 }";
+    assert!(yaml.contains(line), "{yaml}");
+    world.configure(&yaml.replace(line, &format!("admin: {{ address: {admin} }}")));
+    let mut starting = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    starting
+        .args(["serve", "--config"])
+        .arg(world.folder().join("gateway.yaml"))
+        .current_dir(world.folder())
+        .stderr(std::process::Stdio::piped());
+    let starting = starting.spawn().unwrap();
+    let probe = async |target: &str| {
+        let client = Client::new(admin);
+        let get = client.send(http::Method::GET, target, empty());
+        let answer = tokio::time::timeout(Duration::from_secs(2), get).await;
+        answer.ok().and_then(Result::ok).map(|reply| reply.status)
+    };
+    let lives = async {
+        while probe("/live").await != Some(200) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let lives = tokio::time::timeout(PATIENCE, lives).await;
+    let ready = probe("/ready").await;
+    let output = starting.wait_with_output().unwrap();
+    assert!(lives.is_ok(), "{output:?}");
+    assert_eq!(ready, Some(503));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let words = "cannot be used: PostgreSQL commits nothing, because it waits";
+    assert!(said.contains(words), "{said}");
 }
 
 /// The look at a create that got no answer would be a request of the batch.

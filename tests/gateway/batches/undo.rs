@@ -136,7 +136,9 @@ async fn the_only_version_of_a_table_is_not_deleted_and_waits_for_a_person() {
         let hazard = tokio::time::timeout(crate::catalog::faults::PATIENCE, hazard);
         hazard.await.expect(run);
         assert_eq!(stored(&world, "west"), [2], "{run}");
-        assert_eq!(visible(&world, "west").await, [0; 0], "{run}");
+        let list = "/v1/table/west%24t1/version/list";
+        let reply = world.client().post_nothing(list).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{run}: {reply:?}");
         assert_eq!(stored(&world, "east"), [1], "{run}");
         let open = world.admin().get("/batches").await.json();
         let why = open["batches"][0]["entries"][0]["hazard"].as_str().unwrap();

@@ -30,7 +30,10 @@ pub(super) fn log(report: &StatusReport) -> Vec<Finding> {
     }
     if report.log_is_away {
         let what = "this gateway has lost its contact to the batch log: tables are refused, unless `batch.without_log: serve` is set";
-        let finding = Finding::new(Urgency::Critical, what);
+        let finding = Finding {
+            detail: report.log_trouble.clone(),
+            ..Finding::new(Urgency::Critical, what)
+        };
         findings.push(finding.run("nsgate gateways").alert("NsgateLogLeaseOver"));
     }
     if let Some(why) = &report.batches_unknown {

@@ -1,8 +1,8 @@
 //! Connections to the primary among the servers of `batch.log`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage};
 
 use super::cause::{self, Trouble};
@@ -35,13 +36,18 @@ const STATEMENT: Duration = Duration::from_secs(8);
 /// The time after which a silent connection is probed, and after which unanswered data ends it.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// Asks since when the server runs, and whether a write of a gateway has been waiting for a synchronous standby.
+const QUESTION: &str = "SELECT extract(epoch FROM pg_postmaster_start_time()), EXISTS (
+    SELECT FROM pg_stat_activity WHERE usename = current_user AND application_name = 'nsgate'
+        AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '0.5 s')";
+
 /// The way to the servers of the log.
 pub(super) struct Connector {
     /// One configuration for each host.
     servers: Vec<Config>,
     /// The TLS to the server; `None` if nothing is encrypted.
     tls: Option<LogTls>,
-    /// The settings of each connection, and the question since when the server runs.
+    /// The settings of each connection, and [`QUESTION`].
     setup: String,
     /// Told since when it does.
     copy: Arc<LogCopy>,
@@ -59,6 +65,31 @@ pub(super) struct Connected {
     pub(super) server: usize,
     /// The number of the server's run, among those that this process has seen.
     pub(super) run: u64,
+    /// True if the server lets a write wait for a synchronous standby.
+    pub(super) waits_for_standby: bool,
+    pub(super) warning: Arc<Warning>,
+}
+
+/// The last warning that came through a connection, until it is taken.
+#[derive(Default)]
+pub(super) struct Warning(Mutex<Option<String>>);
+
+impl Warning {
+    /// Keeps a notice if it warns. Its words are in the server's language, and its code says nothing.
+    fn came(&self, notice: &DbError) {
+        if notice.parsed_severity() == Some(Severity::Warning) {
+            let words = notice.message().to_owned();
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(words);
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
+    }
 }
 
 impl Connector {
@@ -72,6 +103,8 @@ impl Connector {
             ("search_path", super::install::quoted(&log.schema)),
             // Whatever the database's default is: no write is acknowledged that a crash could lose.
             ("synchronous_commit", "on".to_owned()),
+            // A commit that has not waited for its standby says so in a warning, and in nothing else.
+            ("client_min_messages", "warning".to_owned()),
             ("statement_timeout", STATEMENT.as_millis().to_string()),
             (
                 "default_transaction_isolation",
@@ -86,7 +119,7 @@ impl Connector {
             // Writing to a String cannot fail.
             let _ = write!(setup, "SET {key} = {value};");
         }
-        setup.push_str("SELECT extract(epoch FROM pg_postmaster_start_time())");
+        setup.push_str(QUESTION);
         let tls = match log.connection.get_ssl_mode() {
             SslMode::Disable => None,
             _ => Some(LogTls::read(&log.tls)?),
@@ -142,7 +175,7 @@ impl Connector {
         let connect = async {
             let config = &self.servers[server];
             let heard_of = heard.cloned();
-            let client = match (&self.outside, &self.tls) {
+            let (client, warning) = match (&self.outside, &self.tls) {
                 (Some(outside), _) => {
                     let stream = outside.dial(server).await;
                     let stream = stream.map_err(|error| Trouble::silent(&error.to_string()))?;
@@ -151,27 +184,30 @@ impl Connector {
                 (None, Some(tls)) => listening(config.connect(tls.current()).await, heard_of),
                 (None, None) => listening(config.connect(NoTls).await, heard_of),
             }?;
-            let set_up: Result<u64, tokio_postgres::Error> = async {
-                let mut run = 0;
+            let set_up: Result<(u64, bool), tokio_postgres::Error> = async {
+                let (mut run, mut waits_for_standby) = (0, false);
                 for message in client.simple_query(&self.setup).await? {
                     if let SimpleQueryMessage::Row(row) = message
                         && let Some(began) = row.get(0)
                     {
                         run = self.copy.is_in(began.to_owned());
+                        waits_for_standby = row.get(1) == Some("t");
                     }
                 }
                 if let Some(heard) = heard {
                     client.batch_execute("LISTEN nsgate").await?;
                     heard.notify_one();
                 }
-                Ok(run)
+                Ok((run, waits_for_standby))
             }
             .await;
-            let run = set_up.map_err(|error| cause::trouble(&error))?;
+            let (run, waits_for_standby) = set_up.map_err(|error| cause::trouble(&error))?;
             Ok(Connected {
                 client,
                 server,
                 run,
+                waits_for_standby,
+                warning,
             })
         };
         let made = timeout(CONNECT, connect).await;
@@ -190,25 +226,29 @@ impl Connector {
     }
 }
 
-/// Has a connection tell `heard` of its notifications, until it breaks.
+/// Has a connection tell `heard` of its notifications, and keep its warnings, until it breaks.
 fn listening<S, T>(
     connected: Result<(Client, Connection<S, T>), tokio_postgres::Error>,
     heard: Option<Arc<Notify>>,
-) -> Result<Client, Trouble>
+) -> Result<(Client, Arc<Warning>), Trouble>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (client, mut connection) = connected.map_err(|error| cause::trouble(&error))?;
+    let warning = Arc::new(Warning::default());
+    let kept = Arc::clone(&warning);
     tokio::spawn(async move {
-        // An error also reaches whoever waits for an answer.
+        // An error also reaches whoever waits for an answer. A warning is kept before the answer that it comes with.
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let (AsyncMessage::Notification(_), Some(heard)) = (message, &heard) {
-                heard.notify_one();
+            match (message, &heard) {
+                (AsyncMessage::Notification(_), Some(heard)) => heard.notify_one(),
+                (AsyncMessage::Notice(notice), _) => kept.came(&notice),
+                _ => {}
             }
         }
     });
-    Ok(client)
+    Ok((client, warning))
 }
 
 /// Returns a configuration for each host of the log.

@@ -1,7 +1,7 @@
 //! Looks at a log without using it, for `nsgate check --online`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connect::Connector;
 use super::link::Link;
@@ -13,6 +13,11 @@ const RIGHTS: &str =
     "SELECT name FROM unnest(ARRAY['log', 'instance', 'writer', 'batch', 'entry', 'resolution', 'guard', 'owed', 'stray']) AS name
     WHERE NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
         AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE')) LIMIT 1";
+
+/// Writes what nobody reads, and locks nothing.
+const DURABLE: &str = "SELECT pg_logical_emit_message(true, 'nsgate', 'check') IS NOT NULL";
+/// The longest time that it may take until that is durable.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns what is to be said about the log in PostgreSQL, and whether a gateway can use it.
 pub async fn examine(config: &PostgresLogConfig) -> (String, bool) {
@@ -26,7 +31,8 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
     let connector =
         Connector::new(config, None, Arc::default()).map_err(|error| error.to_string())?;
     let outage = Arc::new(Outage::new(&config.address));
-    let mut link = Link::new(Arc::new(connector), outage);
+    let link = Link::new(Arc::new(connector), Arc::clone(&outage));
+    let mut link = link.within(PATIENCE);
     let looked = owner::look(&mut link, None).await;
     let users = looked.map_err(|trouble| trouble.explained())??;
     let lacking = link.query(RIGHTS, &[]).await;
@@ -42,7 +48,16 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
     let none = uuid::Uuid::nil();
     let called = link.query("SELECT beat_1($1)", &[&none]).await;
     called.map_err(|trouble| trouble.explained())?;
-    let milliseconds = since.elapsed().as_secs_f64() * 1000.0;
+    let round_trip = milliseconds(since);
+    let since = Instant::now();
+    if let Err(trouble) = link.write(DURABLE, &[]).await {
+        // A new connection sees what a write waits for.
+        let _ = owner::look(&mut link, None).await;
+        let cause = outage.cause(Duration::ZERO);
+        let cause = cause.unwrap_or_else(|| trouble.explained());
+        return Err(format!("it can be read, and not be written: {cause}"));
+    }
+    let write = milliseconds(since);
     let names: Vec<_> = users
         .instances
         .iter()
@@ -53,5 +68,11 @@ async fn look(config: &PostgresLogConfig) -> Result<String, String> {
         [name] => format!("gateway {name} uses it"),
         names => format!("gateways {} share it", names.join(", ")),
     };
-    Ok(format!("works: {used}; {milliseconds:.1} ms a round trip"))
+    Ok(format!(
+        "works: {used}; {round_trip:.1} ms a round trip, {write:.1} ms a durable write"
+    ))
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1000.0
 }

@@ -195,7 +195,7 @@ impl GuardKeeper<'_> {
                     let (number, tries) = (fence.number(), self.tries);
                     let released = self
                         .link
-                        .query(
+                        .write(
                             "SELECT release_2($1, $2, $3, $4)",
                             &[&me, &number, &tries, &keys],
                         )
@@ -234,13 +234,13 @@ impl GuardKeeper<'_> {
             None => {
                 let given: [&(dyn ToSql + Sync); 6] =
                     [&me, &number, &tries, &keys, &names, &places];
-                self.link.query(CLAIM, &given).await
+                self.link.write(CLAIM, &given).await
             }
             Some(addresses) => {
                 let sql = "SELECT replace_2($1, $2, $3, $4, $5, $6)";
                 let given: [&(dyn ToSql + Sync); 6] =
                     [&me, &number, &tries, &keys, &names, &addresses];
-                self.link.query(sql, &given).await
+                self.link.write(sql, &given).await
             }
         };
         match rows {

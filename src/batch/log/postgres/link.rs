@@ -66,6 +66,11 @@ impl Link {
             .map_or(0, |session| session.connected.run)
     }
 
+    /// The reason why the log cannot be written now; `None` if it can.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.outage.cause(Duration::ZERO)
+    }
+
     /// Asks the server once. After an error it is unknown whether the server has done it.
     pub(super) async fn query(
         &mut self,
@@ -73,13 +78,24 @@ impl Link {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Trouble> {
         let answer = self.ask(sql, parameters).await;
-        match &answer {
-            Ok(_) => self.outage.answered(sql),
-            Err(trouble) => {
-                // Another connection may lead to another server, which is the primary now.
-                self.session = None;
-                self.outage.noticed(sql, trouble);
-            }
+        if let Err(trouble) = &answer {
+            // Another connection may lead to another server, which is the primary now.
+            self.session = None;
+            self.outage.noticed(sql, trouble);
+        }
+        answer
+    }
+
+    /// Does the same for a statement that always writes. Only its answer ends an outage: a server that waits for a standby
+    /// answers what only reads.
+    pub(super) async fn write(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Trouble> {
+        let answer = self.query(sql, parameters).await;
+        if answer.is_ok() {
+            self.outage.answered(sql);
         }
         answer
     }
@@ -91,12 +107,23 @@ impl Link {
     ) -> Result<Vec<Row>, Trouble> {
         let mut session = match self.session.take() {
             Some(session) if !session.connected.client.is_closed() => session,
-            _ => Session {
-                connected: self.connector.connect(self.heard.as_ref()).await?,
-                statements: Vec::new(),
-            },
+            _ => {
+                let connected = self.connector.connect(self.heard.as_ref()).await?;
+                if connected.waits_for_standby {
+                    self.outage.waits_for_standby();
+                }
+                Session {
+                    connected,
+                    statements: Vec::new(),
+                }
+            }
         };
-        let Connected { client, server, .. } = &session.connected;
+        let Connected {
+            client,
+            server,
+            warning,
+            ..
+        } = &session.connected;
         let asked = async {
             let mut known = session.statements.iter();
             let statement = match known.find(|(known, _)| *known == sql) {
@@ -107,6 +134,7 @@ impl Link {
                     statement
                 }
             };
+            warning.take();
             client.query(&statement, parameters).await
         };
         let rows = tokio::select! {
@@ -118,6 +146,12 @@ impl Link {
                 return Err(Trouble::silent("another server has become the primary"));
             }
         };
+        if let Some(words) = warning.take() {
+            // Somebody has ended the wait for a standby, for example: a failover could lose what is committed here.
+            return Err(Trouble::silent(&format!(
+                "the server warns, and may not have made it durable: {words}"
+            )));
+        }
         self.session = Some(session);
         Ok(rows)
     }

@@ -13,6 +13,10 @@ const QUIET: Duration = Duration::from_secs(60);
 /// The time without a refusal after which the server counts as one that does what it is asked.
 const SETTLED: Duration = Duration::from_secs(5);
 
+/// The cause of an outage in which the server commits nothing.
+const STANDBY: &str =
+    "PostgreSQL commits nothing, because it waits for a synchronous standby that does not confirm";
+
 /// The outage of the server, if there is one.
 pub(super) struct Outage {
     address: String,
@@ -50,6 +54,7 @@ impl Outage {
         let cause = &trouble.words;
         let refused = trouble.is_refusal().then_some(sql);
         match &mut *self.now() {
+            Some(now) if now.cause == STANDBY && refused.is_none() => {}
             Some(now) => cause.clone_into(&mut now.cause),
             now => {
                 *now = Some(Now {
@@ -77,7 +82,32 @@ impl Outage {
         }
     }
 
-    /// Records a request that was answered.
+    /// Records that a write waits for a synchronous standby, if that explains the outage.
+    pub(super) fn waits_for_standby(&self) {
+        let Some(now) = &mut *self.now() else { return };
+        STANDBY.clone_into(&mut now.cause);
+        let mut told = self.told();
+        let is_known =
+            |told: &Told| told.cause == STANDBY && (!told.is_over || told.at.elapsed() < QUIET);
+        if told.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let before = told.as_ref().filter(|told| !told.is_over);
+        *told = Some(Told {
+            cause: STANDBY.to_owned(),
+            at: before.map_or(now.since, |told| told.at),
+            last: Instant::now(),
+            refused: None,
+            is_over: false,
+        });
+        tracing::error!(
+            log = self.address,
+            cause = STANDBY,
+            "the batch log cannot be written; no batch begins, and tables are refused after `batch.lease`. Start the standby again, or take it out of `synchronous_standby_names` and reload PostgreSQL: a failover could then lose what was acknowledged"
+        );
+    }
+
+    /// Records a write that was answered.
     pub(super) fn answered(&self, sql: &'static str) {
         self.now().take();
         let mut told = self.told();
@@ -195,10 +225,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_over_with_any_answer() {
+    async fn silence_is_over_with_any_write() {
         let outage = after(&silent());
         outage.answered(BEAT);
         assert!(!is_told(&outage));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standby_that_is_away_is_the_cause_until_something_is_written() {
+        let outage = Outage::new("postgres://here");
+        outage.waits_for_standby();
+        assert!(outage.told().is_none(), "a write may wait for a moment");
+        outage.noticed(WRITE, &silent());
+        outage.waits_for_standby();
+        let told = |outage: &Outage| outage.told().as_ref().unwrap().cause.clone();
+        assert_eq!(told(&outage), STANDBY);
+        outage.noticed(BEAT, &silent());
+        assert_eq!(told(&outage), STANDBY, "once is enough");
+        assert_eq!(outage.cause(Duration::ZERO).as_deref(), Some(STANDBY));
+        outage.answered(BEAT);
+        assert!(!is_told(&outage));
+        assert_eq!(outage.cause(Duration::ZERO), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -120,7 +120,7 @@ pub(super) async fn beat(
     me: Uuid,
     routes: &str,
 ) -> Result<Option<Result<Users, String>>, Trouble> {
-    let rows = link.query(BEAT, &[&me, &routes]).await?;
+    let rows = link.write(BEAT, &[&me, &routes]).await?;
     let Some(row) = rows.first() else {
         // The server need not have carried the heartbeat out.
         return Err(Trouble::silent(EMPTY));
@@ -201,13 +201,14 @@ pub(super) async fn take_alone(
             Ok(Ok(users)) => {
                 let dead = observer.dead(&users, me.id, link.run());
                 let lives = |one: &&SeenInstance| one.id != me.id && !dead.contains(one);
-                if !users.instances.iter().any(|one| lives(&one))
-                    && let Some(fence) = take(link, me, &dead).await.map_err(unusable)?
-                {
+                let is_free = !users.instances.iter().any(|one| lives(&one));
+                if is_free && let Some(fence) = take(link, me, &dead).await.map_err(unusable)? {
                     return Ok(fence);
                 }
+                // The server may answer what reads, and not what writes.
+                let trouble = link.trouble().filter(|_| is_free);
                 let name = users.foremost().map_or("", |one| &one.name);
-                if !is_told {
+                if !is_told && trouble.is_none() {
                     tracing::warn!(
                         gateway = name,
                         "another gateway has the batch log; waiting until it ends, or is silent for longer than its lease"
@@ -216,9 +217,9 @@ pub(super) async fn take_alone(
                 }
                 let leases = users.instances.iter().map(|one| one.lease);
                 silent = leases.max().unwrap_or_default().saturating_mul(2);
-                format!(
+                trouble.unwrap_or_else(|| format!(
                     "gateway `{name}` uses it, and its heartbeat goes on. Stop that gateway first, give this one another `batch.schema`, or let both share it with `batch.gateways`"
-                )
+                ))
             }
         };
         if began.elapsed() > patience.max(silent) {
@@ -264,7 +265,7 @@ async fn enter(
 ) -> Result<Vec<Row>, Trouble> {
     let (ids, beats) = columns(dead);
     let (version, lease) = (env!("CARGO_PKG_VERSION"), me.lease_millis());
-    link.query(
+    link.write(
         sql,
         &[
             &me.id,

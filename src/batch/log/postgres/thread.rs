@@ -359,7 +359,7 @@ async fn beat(link: &mut Link, fence: &Fence, me: &Instance, fleet: &Fleet) {
     loop {
         tick.tick().await;
         let asked = Instant::now();
-        let beat = link.query("SELECT beat_1($1)", &[&me.id]).await;
+        let beat = link.write("SELECT beat_1($1)", &[&me.id]).await;
         let Ok(rows) = beat else { continue };
         if !rows.first().is_some_and(|row| row.get(0)) {
             let successor = owner::successor(link).await;

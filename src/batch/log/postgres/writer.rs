@@ -248,7 +248,7 @@ impl Writer {
                 WriteKind::Moved(words) => {
                     let sql =
                         "UPDATE log SET moved = $3 WHERE owner = $1 AND fence = $2 RETURNING fence";
-                    let rows = self.link.query(sql, &[&me, &fence, words]).await?;
+                    let rows = self.link.write(sql, &[&me, &fence, words]).await?;
                     rows.first().ok_or(Failed::Fenced)?;
                     return Ok(vec![Answer::Written]);
                 }
@@ -259,7 +259,7 @@ impl Writer {
         self.tries += 1;
         let rows = self
             .link
-            .query(
+            .write(
                 "SELECT write_1($1, $2, $3, $4, $5, $6, $7, $8, $9)",
                 &[
                     &me,
