@@ -22,7 +22,7 @@ fail() { printf '\npackage: %s\n' "$*" >&2; exit 1; }
 root=$PWD
 out=$root/target/package
 stage=$out/stage
-tools=$root/target/package-tools
+tools=${CARGO_TARGET_DIR:-$root/target}/package-tools
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 target=$(rustc -vV | sed -n 's/^host: //p')
 case "$target" in
@@ -123,9 +123,9 @@ fi
 say "wheel"
 rm -f "$out"/nsgate-"$version"-*.whl
 if [ "$what" = check ]; then
-  # From the work tree, whose dependencies the tests have built; the sdist is only checked. SOURCE_DATE_EPOCH is not set:
-  # cargo would build the parts in C again, which takes minutes. Optimising takes most of the rest.
-  wheel "$root" --profile dev --config profile.dev.package.nsgate.opt-level=0 --compatibility linux
+  # From the work tree, which the tests have built; the sdist is only checked. SOURCE_DATE_EPOCH is not set: cargo would
+  # build the parts in C again, which takes minutes.
+  wheel "$root" --profile dev --compatibility linux
   (cd "$source" && CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} cargo check --locked --bin nsgate)
 else
   release_wheel
