@@ -61,6 +61,10 @@ model:
 simulate SEEDS:
     NSGATE_SEEDS={{ SEEDS }} cargo test --locked --release --test simulation
 
+# Simulates all ten thousand seeds of one gateway and of three, and every single fault; .ci/run takes a quarter of the seeds
+simulate-all:
+    NSGATE_SEEDS=0..10000 NSGATE_FLEET_SEEDS=0..10000 NSGATE_FAULTS=all cargo test --locked --profile bench --test simulation
+
 # Plants every bug and sees it caught: a build for each
 mutants:
     NSGATE_MUTANTS=all cargo test --locked --test mutants -- --nocapture

@@ -170,8 +170,12 @@ impl Copy {
         Command::new(env!("CARGO"))
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
-            .env("NSGATE_SEEDS", "2000")
+            .env("NSGATE_SEEDS", "0..2000")
+            .env("NSGATE_FLEET_SEEDS", "0..1000")
+            .env("NSGATE_FAULTS", "all")
             .env_remove("NSGATE_MUTANTS")
+            // It is set where tests are timed, and would build other dependencies.
+            .env_remove("RUSTC_BOOTSTRAP")
             .args(what)
             .args(targets)
             .args(filters)

@@ -1,8 +1,8 @@
 //! The simulation: the real service, coordinator, locks, visibility and recovery, over simulated catalogs, network and
 //! disk. A seed decides everything that these do.
 //!
-//! `NSGATE_SEED=123` replays one seed and prints the events. `NSGATE_SEEDS=100000..200000` (or a count) runs other
-//! seeds than the usual ones. `NSGATE_SURVEY=1` continues after the first broken promise and counts how often each
+//! `NSGATE_SEED=123` replays one seed and prints the events. `NSGATE_SEEDS=100000..200000` runs other seeds than the
+//! usual ones, which the commit chooses (`part`). `NSGATE_SURVEY=1` continues after the first broken promise and counts how often each
 //! breaks. `NSGATE_WITHOUT=RefusedAfter,Stale` leaves these kinds of faults out, to see which others there are.
 //!
 //! `fleet` runs three gateways of the real code at once, over one simulated log (`NSGATE_FLEET_SEEDS` for other seeds than
@@ -58,6 +58,7 @@ mod front;
 mod history;
 mod ledger;
 mod network;
+mod part;
 #[path = "../support/random.rs"]
 mod random;
 mod run;

@@ -11,6 +11,7 @@ use nsgate::metrics::Metrics;
 
 use crate::history::Counts;
 use crate::network::Fault;
+use crate::part;
 use crate::run::{simulate, watch_panics};
 use crate::scenario::{Faults, Scenario};
 use crate::trace::with_log;
@@ -39,35 +40,19 @@ const HAPPENS: [&str; 20] = [
     "writes without a definite answer",
 ];
 
-/// The seeds of an ordinary run. `.ci/run` asks for five times as many, of an optimised build.
-const USUAL: Range<u64> = 0..2_000;
-
-/// Returns the seeds that a variable of the environment asks for.
-pub fn asked_for(variable: &str, usual: Range<u64>) -> Range<u64> {
-    let Ok(text) = std::env::var(variable) else {
-        return usual;
-    };
-    let number = |text: &str| {
-        text.trim()
-            .parse()
-            .unwrap_or_else(|_| panic!("{variable} is a count, FROM..TO or FROM.."))
-    };
-    match text.split_once("..") {
-        None => 0..number(&text),
-        Some((from, "")) => number(from)..number(from) + usual.end,
-        Some((from, to)) => number(from)..number(to),
-    }
-}
+/// The number of seeds of an ordinary run.
+const USUAL: u64 = 250;
 
 #[test]
 fn every_seed_keeps_the_promises() {
-    check(scenario, asked_for("NSGATE_SEEDS", USUAL), &HAPPENS);
+    check(scenario, part::seeds("NSGATE_SEEDS", USUAL), &HAPPENS);
 }
 
 /// Runs the seeds, or the one that `NSGATE_SEED` names. Fails if one breaks a promise, or if something of `happens` never
 /// happens.
 pub fn check(scenario: fn(u64) -> Scenario, seeds: Range<u64>, happens: &[&str]) {
     watch_panics();
+    println!("seeds {seeds:?}");
     if let Ok(seed) = std::env::var("NSGATE_SEED") {
         return replay(scenario(seed.parse().expect("NSGATE_SEED is a number")));
     }
@@ -167,7 +152,7 @@ fn replay(scenario: Scenario) {
 
 #[test]
 fn a_seed_is_the_same_every_time() {
-    check_repeats(Scenario::of, 0..200);
+    check_repeats(Scenario::of, 0..50);
 }
 
 /// Runs seeds twice. Fails if a seed does not do the same again.

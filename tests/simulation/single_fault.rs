@@ -1,5 +1,5 @@
-//! Single faults: one batch with every single fault at every message, and with one or two crashes at every point. None
-//! is left out.
+//! Single faults: one batch with every single fault at every message, and with one or two crashes at every point. With
+//! `NSGATE_FAULTS=all` none is left out; otherwise the commit chooses one of eleven.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -11,6 +11,7 @@ use nsgate::metrics::Metrics;
 
 use crate::catalog::Ways;
 use crate::network::Fault;
+use crate::part;
 use crate::run::{Ended, simulate, watch_panics};
 use crate::scenario::{At, Crash, Faults, Scenario};
 
@@ -177,7 +178,8 @@ fn every_message_may_meet_any_fault() {
         let messages = undisturbed(&name, &reference).messages;
         expected += usize::try_from(messages).unwrap() * FAULTS.len();
         let cases = (1..=messages).flat_map(|message| FAULTS.map(|fault| (message, fault)));
-        let scenarios: Vec<Scenario> = cases
+        let scenarios: Vec<Scenario> = part::of(cases)
+            .into_iter()
             .map(|(message, (fault, far))| Scenario {
                 faults: Faults::One {
                     message,
@@ -203,11 +205,14 @@ fn every_message_may_meet_any_fault() {
         checked += ended.len();
     }
     println!(
-        "{checked} single faults: all checked ({:.0?})",
+        "{checked} single faults of {expected}: all checked ({:.0?})",
         began.elapsed()
     );
-    assert_eq!(checked, expected);
-    assert!(checked > 500 && particular > 50, "the batch is a small one");
+    assert!(checked == expected || !part::has_every_fault());
+    assert!(
+        checked > part::least(500) && particular > part::least(50),
+        "the batch is a small one"
+    );
 }
 
 /// Adds one crash to a scenario, at every point after `from`, and with every number of surviving log writes under way.
@@ -249,7 +254,7 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
             "{name}: each crashed once"
         );
         once += ended.len();
-        for (scenario, ended) in scenarios.iter().zip(&ended) {
+        for (scenario, ended) in part::of(scenarios.iter().zip(&ended)) {
             let At::Point(first) = scenario.crashes[0].at else {
                 continue;
             };
@@ -268,5 +273,6 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
         "{once} crashes, {twice} double crashes: all checked ({:.0?})",
         began.elapsed()
     );
-    assert!(once > 200 && twice > once, "the batch is a small one");
+    let expected = part::least(once).max(1);
+    assert!(once > 200 && twice > expected, "the batch is a small one");
 }
