@@ -5,11 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::file;
+use super::{Clients, file};
 
 const MISSING: &str = "The tests with real catalogs need Python 3.11 or newer with venv and pip: \
     install python3-venv, or set NSGATE_SKIP_REAL=1 to skip tests with real catalogs.";
@@ -65,13 +65,21 @@ impl Python {
         command
     }
 
-    /// Runs a script and reads the JSON that it prints.
+    /// Runs a script and reads the JSON that it prints. It runs in a process that has run others before, if there is one.
     pub fn run(&self, name: &str, arguments: &[&str]) -> Value {
-        let output = self.script(name).args(arguments).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name} {arguments:?}:\n{errors}");
-        let read = serde_json::from_slice(&output.stdout);
-        read.unwrap_or_else(|error| panic!("{name}: {error}\n{errors}"))
+        // The processes in which no script runs. They end when their standard input closes, with this one.
+        static IDLE: Mutex<Vec<Clients>> = Mutex::new(Vec::new());
+        let idle = IDLE.lock().unwrap().pop();
+        let process = idle.unwrap_or_else(|| Clients::start(&mut self.script("runs.py")));
+        let mut answer = process.order(&json!([name, arguments]));
+        let raised = answer["raised"].as_str();
+        assert!(
+            raised.is_none(),
+            "{name} {arguments:?}:\n{}",
+            raised.unwrap()
+        );
+        IDLE.lock().unwrap().push(process);
+        answer["printed"].take()
     }
 }
 
