@@ -52,6 +52,8 @@ def world():
         for namespace in (["prod"], ["research", "lake", "daily"]):
             gateway.namespace_client.create_namespace(ln.CreateNamespaceRequest(id=namespace))
         yield world
+        # Its end in order waits for the clients that tests have left without an answer.
+        world.kill_gateway()
 
 
 @pytest.fixture
