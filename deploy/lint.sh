@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Lints what is shipped to run the gateway and cannot be run everywhere: the Dockerfile, compose, the workflow of a
 # release, the Helm chart (rendered by Helm's own library), the overlays (rendered by kubectl, where it is installed) and
-# the unit. Needs Python 3.11 or newer with venv and pip; installs into target/lint, versions as in lint/requirements.txt.
+# the unit. Needs Python 3.11 or newer with venv and pip; installs into lint/ in cargo's target directory, versions as in
+# lint/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-venv=target/lint
+venv=${CARGO_TARGET_DIR:-target}/lint
 if ! cmp -s deploy/lint/requirements.txt "$venv/installed.txt"; then
   rm -rf "$venv"
   python3 -m venv "$venv"
