@@ -21,6 +21,7 @@ mod failure;
 pub(crate) mod fake_server;
 mod internal_request;
 mod kind;
+mod own_rights;
 mod rest;
 mod scoped;
 pub mod transport;
@@ -312,37 +313,6 @@ impl Backend {
     /// Returns the authority of the gateway's own requests.
     pub fn service_authority(&self) -> Authority {
         Authority::Service
-    }
-
-    /// True if the gateway can send requests of its own: a service token, OAuth or static headers are configured, or
-    /// the catalog needs none.
-    pub fn has_service_credentials(&self) -> bool {
-        match &self.to.kind {
-            Kind::Rest(rest) => rest.has_service_credentials(),
-            #[cfg(feature = "dir")]
-            Kind::Dir(_) => true,
-            Kind::Own(_) => true,
-        }
-    }
-
-    /// True if the gateway's own requests may be allowed more at the catalog than those of callers.
-    pub fn privileges_own(&self) -> bool {
-        match &self.to.kind {
-            Kind::Rest(rest) => rest.privileges_own(),
-            #[cfg(feature = "dir")]
-            Kind::Dir(_) => false,
-            Kind::Own(_) => false,
-        }
-    }
-
-    /// True if the gateway's own requests show who sends them.
-    fn shows_service_credentials(&self) -> bool {
-        match &self.to.kind {
-            Kind::Rest(rest) => rest.shows_service_credentials(),
-            #[cfg(feature = "dir")]
-            Kind::Dir(_) => true,
-            Kind::Own(_) => true,
-        }
     }
 
     /// True if it reads the object of a request from the [`RequestContext`], and not from the path.

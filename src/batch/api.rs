@@ -3,6 +3,7 @@
 //! `batch-create`, `batch-commit` and a rename that the gateway does are one path: a batch-create is a commit of
 //! versions only, a rename is a commit of one operation, and only the wording of their answers differs.
 
+mod admissible;
 mod answer;
 pub mod outcomes;
 pub(in crate::batch) mod rename;
@@ -23,7 +24,7 @@ use repeated::{different, unknown, withdrawn};
 use super::log::{Action, Intent, VersionRange};
 use super::participant::CallerContext;
 use super::plan::{Entry, Plan};
-use super::step::{Event, Kind, Refusal, step};
+use super::step::{Event, Refusal, step};
 use super::{Batches, TableBranch, TableKey};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
@@ -65,7 +66,7 @@ pub enum Form {
 pub struct Caller {
     /// A name that distinguishes callers.
     pub name: String,
-    /// What distinguishes two requests of one caller besides their entries; empty for most.
+    /// The context and headers that distinguish two requests of one caller besides their entries; empty for most.
     pub besides: String,
     /// The `Idempotency-Key` header; `None` if there was none.
     pub idempotency_key: Option<String>,
@@ -294,17 +295,7 @@ fn routed(
         for (id, branch, action) in changes(operation).map_err(within)? {
             let (backend, table) = route(id).map_err(within)?;
             let body = operation.body_for(&table);
-            if let Some(key) = backend.selectors().undeclared(&call.caller.context) {
-                return Err(within(undeclared(backend.name(), key)));
-            }
-            if action.kind() == Kind::Removed && backend.privileges_own() {
-                if !call.caller.is_judged {
-                    return Err(within(unjudged(backend.name(), id)));
-                }
-                if backend.scope().is_chosen_by_client(&call.caller.context) {
-                    return Err(within(unjudged_scope(&backend)));
-                }
-            }
+            admissible::check(&backend, id, &action, &call.caller).map_err(within)?;
             let table = TableKey::at(&backend, table);
             entries.push(Entry {
                 backend,
@@ -322,39 +313,6 @@ fn routed(
         }
     }
     Ok(entries)
-}
-
-/// Returns the refusal of a removal that only the gateway's own credentials would be checked for: it is sent after the
-/// decision, when nothing may be refused any more.
-fn unjudged(backend: &str, id: &Identifier) -> Error {
-    let first = id.names().next().unwrap_or_default();
-    Error::new(
-        Code::PermissionDenied,
-        format!(
-            "a batch removes with the gateway's own credentials at backend `{backend}`, and nothing says whether this caller may. An operator writes a rule for the namespace below `authorization`, such as {{ namespace: [{first}], read: …, write: {{ scope: catalog.write }} }}, or write: {{ any_caller: true }} if every caller may"
-        ),
-    )
-}
-
-/// Returns the refusal of a removal in data that the client chose: rules decide about names, and not about tenants.
-fn unjudged_scope(backend: &Backend) -> Error {
-    let (name, scope) = (backend.name(), backend.scope());
-    Error::new(
-        Code::PermissionDenied,
-        format!(
-            "a batch removes with the gateway's own credentials at backend `{name}`, and the client chose the data there itself:{scope}. An operator has a claim of the token set it, with `context` of the issuer"
-        ),
-    )
-}
-
-/// Returns the refusal of a batch with context, at a backend that may select data by it.
-fn undeclared(backend: &str, key: &str) -> Error {
-    Error::new(
-        Code::Unsupported,
-        format!(
-            "backend `{backend}` may select its data by the context `{key}` of the request, and its configuration does not say so: a batch could act on another tenant's table. An operator writes `selects: {{ context: [{key}] }}` for the backend, or `selects: {{}}` if nothing in a request but its path selects data there"
-        ),
-    )
 }
 
 /// One change of an operation: the table, its branch, and the action.

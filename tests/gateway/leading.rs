@@ -192,7 +192,7 @@ async fn of_a_catalogs_headers_clients_get_what_they_need() {
     }
 }
 
-/// What comes behind a body is a header to some readers.
+/// Trailers: a header to some readers.
 #[tokio::test]
 async fn trailers_of_a_catalog_reach_no_client() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -167,9 +167,9 @@ pub const PROTECTIONS: &[Bug] = &[
     },
     Bug {
         name: "a caller whom no rule judges removes with the gateway's rights",
-        file: "src/batch/api.rs",
-        right: "                if !call.caller.is_judged {",
-        wrong: "                if !call.caller.is_judged && false {",
+        file: "src/batch/api/admissible.rs",
+        right: "    if !caller.is_judged {",
+        wrong: "    if !caller.is_judged && false {",
         checkers: &[TENANTS],
     },
     Bug {

@@ -77,7 +77,7 @@ pub struct BatchCaller {
 pub struct OpenEntry {
     /// The backend's name.
     pub backend: Arc<str>,
-    /// What selects the data besides the identifier, such as `[tenant=acme]`; empty for most tables.
+    /// The values that select the data besides the identifier, such as `[tenant=acme]`; empty for most tables.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scope: String,
     /// The catalog's own identifier, its names joined by `$`.

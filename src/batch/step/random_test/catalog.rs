@@ -217,7 +217,7 @@ impl World {
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
-    /// Somebody who takes the version of the batch for the latest one deletes those from before the batch.
+    /// A cleanup that takes the version of the batch for the latest one deletes those from before the batch.
     pub(super) fn clean(&mut self) {
         let share = self.random.below(self.shares.len());
         let mut line = self.shares[share].iter();
