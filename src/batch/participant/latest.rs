@@ -1,5 +1,7 @@
 //! Looks up the latest version of a table.
 
+use std::collections::BTreeSet;
+
 use super::answers::{LatestVersion, Numbers, is_absent, is_unsupported, latest_of, refusal};
 use super::{CallerContext, Found, UnclearAnswer, silent, unreachable};
 use crate::backend::{Backend, Failure, InternalAnswer};
@@ -72,7 +74,7 @@ pub(super) async fn latest_and_alone(
     line: &TableBranch,
     caller: &CallerContext,
 ) -> Result<(u64, bool), Refusal> {
-    let mut listed = Vec::new();
+    let mut listed = BTreeSet::new();
     let mut token = None;
     for _ in 0..PAGES {
         let answer = list_highest(backend, line, 2, token, caller).await;
@@ -84,7 +86,7 @@ pub(super) async fn latest_and_alone(
             break;
         }
     }
-    let latest = listed.iter().copied().max().unwrap_or_default();
+    let latest = listed.last().copied().unwrap_or_default();
     Ok((latest, listed.len() < 2))
 }
 

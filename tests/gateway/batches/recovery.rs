@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, pair, prepared, settled, start, stored, until, visible, world};
+use super::{
+    BATCH, assert_both, at_rest, pair, prepared, settled, start, stored, until, visible, world,
+};
 use crate::catalog::faults::{Fault, Gate};
 use crate::harness::World;
 
@@ -127,7 +129,7 @@ async fn a_batch_that_was_undone_is_told_so_for_as_long_as_its_key_is_known() {
             words.contains("begin again with a new `Idempotency-Key`"),
             "{words}"
         );
-        settled(&world).await;
+        at_rest(&world).await;
         assert_both(&world, &[1], start).await;
         world.restart().await;
     }

@@ -77,7 +77,12 @@ pub(super) struct Warning(Mutex<Option<String>>);
 impl Warning {
     /// Keeps a notice if it warns. Its words are in the server's language, and its code says nothing.
     fn came(&self, notice: &DbError) {
-        if notice.parsed_severity() == Some(Severity::Warning) {
+        // Its place in the server's source is not translated. Other warnings, such as of a vacuum that is due, say nothing of
+        // this write.
+        let is_of_standbys = notice
+            .file()
+            .is_some_and(|file| file.ends_with("syncrep.c"));
+        if is_of_standbys && notice.parsed_severity() == Some(Severity::Warning) {
             let words = notice.message().to_owned();
             self.0
                 .lock()
