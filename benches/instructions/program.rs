@@ -117,8 +117,8 @@ auth:
   issuers:
     - { issuer: "ISSUER", audiences: [catalog], algorithms: [RS256, ES256], keys: { file: keys.json } }
 backends:
-  near: { implementation: rest, properties: { uri: "http://NEAR" }, batch: versions, health: { interval: 1h } }
-  far: { implementation: rest, properties: { uri: "http://FAR" }, batch: versions, health: { interval: 1h } }
+  near: { implementation: rest, properties: { uri: "http://NEAR" }, selects: { context: [tenant], headers: [x-lancedb-database] }, batch: versions, health: { interval: 1h } }
+  far: { implementation: rest, properties: { uri: "http://FAR" }, selects: { context: [tenant], headers: [x-lancedb-database] }, batch: versions, health: { interval: 1h } }
 mounts:
   - { namespace: [prod], backend: near }
   - { namespace: [moved], backend: near, backend_namespace: [prod] }
