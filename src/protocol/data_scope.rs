@@ -55,14 +55,6 @@ impl Selectors {
         }
     }
 
-    /// True if a request has none of them, as most have.
-    fn are_absent(&self, context: Option<&Context>, headers: &HeaderMap) -> bool {
-        let keys = self.context.as_deref().unwrap_or_default();
-        let has_key = |context: &Context| keys.iter().any(|key| context.get(key).is_some());
-        !self.headers.iter().any(|name| headers.contains_key(name))
-            && (keys.is_empty() || !context.is_some_and(has_key))
-    }
-
     /// Returns a key of the context if it may select, and the configuration does not say whether it does.
     pub fn undeclared<'a>(&self, context: &'a Context) -> Option<&'a str> {
         let first = context.iter().next();
@@ -81,9 +73,6 @@ impl DataScope {
         context: Option<&Context>,
         headers: &HeaderMap,
     ) -> Result<Self, Error> {
-        if selectors.are_absent(context, headers) {
-            return Ok(Self::default());
-        }
         let mut selected = Vec::new();
         for key in selectors.context.iter().flatten() {
             if let Some(value) = context.and_then(|context| context.get(key)) {
