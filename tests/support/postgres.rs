@@ -127,10 +127,18 @@ impl Postgres {
         }
     }
 
-    /// Lets every commit wait for a standby that there is not.
+    /// Lets every commit wait for a standby that there is not, from now on.
     pub fn miss_standby(&self) {
         self.sql("ALTER SYSTEM SET synchronous_standby_names = 'absent'");
         self.sql("SELECT pg_reload_conf()");
+        let start = Instant::now();
+        while self.sql("SHOW synchronous_standby_names") != "absent" {
+            assert!(start.elapsed() < PATIENCE, "it is never read");
+            sleep(Duration::from_millis(20));
+        }
+        // Its checkpointer lets the others wait, once it has read the file too: before the second checkpoint at the latest.
+        self.sql("CHECKPOINT");
+        self.sql("CHECKPOINT");
     }
 
     /// Lets no commit wait for a standby any more.
