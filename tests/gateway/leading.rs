@@ -99,7 +99,8 @@ async fn other_answers_of_a_catalog_are_passed_on() {
 #[tokio::test]
 async fn a_redirect_is_no_success_of_the_gateways_own_requests() {
     for status in [302, 307] {
-        let world = world().await;
+        let setup = Setup::two().section("batch: { log: batches.redb, prepare_timeout: 2s }");
+        let world = setup.start().await.seeded();
         let staged = world.catalog("west").store().stage("m", "m");
         let other = world.catalog("east").store().stage("m", "m");
         let west = world.catalog("west");
@@ -112,7 +113,9 @@ async fn a_redirect_is_no_success_of_the_gateways_own_requests() {
             .client()
             .post("/v1/table/version/batch-create", &body)
             .await;
-        assert!(reply.status >= 400, "{status}: {reply:?}");
+        assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+        let named = format!("answered {status}, which the contract does not have");
+        assert!(reply.words().contains(&named), "{reply:?}");
         for name in ["west", "east"] {
             let list = format!("/v1/table/{name}%24t1/version/list");
             let listed = world.client().post(&list, &json!({})).await.ok().json();

@@ -9,8 +9,8 @@ use http::{Response, StatusCode};
 pub(in crate::backend) enum AnswerVerdict {
     /// The address works, even if the answer is a refusal.
     Well,
-    /// The fault may lie with the address or with the request: catalogs answer 500 and 503 to both. Another address
-    /// tells.
+    /// The fault may lie with the address or with the request: catalogs answer 500 and 503 to both, and redirect both.
+    /// Another address tells.
     Doubtful,
     /// The service behind the address does not work.
     Broken,
@@ -23,6 +23,7 @@ pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
             AnswerVerdict::Doubtful
         }
         StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => AnswerVerdict::Broken,
+        status if !is_known(status) => AnswerVerdict::Doubtful,
         _ => AnswerVerdict::Well,
     }
 }
@@ -44,8 +45,9 @@ pub(in crate::backend) fn may_better<B>(
     judge(response.status()) != AnswerVerdict::Well
         // The catalog says itself when it wants to be asked again.
         && !response.headers().contains_key(RETRY_AFTER)
-        // A 500 may mean that the catalog cannot carry out the request: a retry at the same address tells nothing.
-        && (response.status() != StatusCode::INTERNAL_SERVER_ERROR || has_other())
+        // A 500 may mean that the catalog cannot carry out the request, and a redirect stays what it is: a retry at the same
+        // address tells nothing.
+        && (matches!(response.status().as_u16(), 502..=504) || has_other())
 }
 
 #[cfg(test)]

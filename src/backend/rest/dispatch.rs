@@ -226,17 +226,21 @@ impl<'a> Attempts<'a> {
         if verdict == AnswerVerdict::Well {
             endpoints.record_verdict(self.doubted & !(1 << index));
         }
-        if !is_known(status) {
-            // Its body is not read, so its connection serves no other request.
-            return ControlFlow::Break(self.end(Failure::Strange(status)));
-        }
-        let response = received(response, flight, now);
         let may_better = may_better(&response, || endpoints.has_other(self.tried));
+        let outcome = if is_known(status) {
+            Ok(received(response, flight, now))
+        } else {
+            // Its body is not read, so its connection serves no other request.
+            Err(Failure::Strange(status))
+        };
         if retains_request && may_better && self.withdraw_retry() {
             self.doubted |= u64::from(verdict == AnswerVerdict::Doubtful) << index;
-            return self.again(Ok(response));
+            return self.again(outcome);
         }
-        ControlFlow::Break(Ok(response))
+        ControlFlow::Break(match outcome {
+            Ok(response) => Ok(response),
+            Err(strange) => self.end(strange),
+        })
     }
 
     fn unsent(&mut self, mut flight: InFlightRequest, cause: BoxError) -> AttemptResult {

@@ -142,14 +142,14 @@ pub(super) fn created(
 ) -> CreateOutcome {
     if answer.status.is_success() {
         // A success that does not show the object is checked like a lost answer.
-        return described.map_or(CreateOutcome::Lost, CreateOutcome::Yes);
+        return described.map_or(CreateOutcome::Lost(None), CreateOutcome::Yes);
     }
     match answer.status {
         StatusCode::CONFLICT => CreateOutcome::Conflicted(refusal(backend, answer)),
         status if is_definite(status, &answer.body) => {
             CreateOutcome::Refused(refusal(backend, answer))
         }
-        _ => CreateOutcome::Lost,
+        _ => CreateOutcome::Lost(Some(refusal(backend, answer))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sends creates to a catalog: one entry, or several that the catalog creates all or nothing.
 
 use super::answers::{created, described, described_table, described_together, is_unsupported};
-use super::{CallerContext, CatalogDescription, unreachable};
+use super::{CallerContext, CatalogDescription, silent, unreachable};
 use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
@@ -9,6 +9,9 @@ use crate::batch::step::Refusal;
 use crate::protocol::batch::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+
+/// The most bytes of a catalog's description of one object. The batch log keeps it, for the answer and its repeats.
+const MOST_DESCRIBED: usize = 64 << 10;
 
 /// The outcome of a create.
 #[derive(Clone, Debug)]
@@ -25,13 +28,23 @@ pub enum CreateOutcome {
     Strange(Refusal),
     /// The catalog answered 409: the version exists, from an earlier attempt of this batch or from another writer.
     Conflicted(Refusal),
-    /// The catalog may have acted.
-    Lost,
+    /// The catalog may have acted. The refusal says why it is not known, where somebody can do something about it.
+    Lost(Option<Refusal>),
 }
 
 impl CreateOutcome {
-    /// Returns the outcome, or [`Strange`](Self::Strange) if the created version has another size than the staged one.
+    /// Returns the outcome, or [`Strange`](Self::Strange) if the created version has another size than the staged one, or
+    /// [`Spoiled`](Self::Spoiled) if its description is too long for the batch log.
     fn of(self, entry: &Entry) -> Self {
+        if let Self::Yes(described) = &self
+            && described.raw.get().len() > MOST_DESCRIBED
+        {
+            let length = described.raw.get().len();
+            let refusal = Refusal::unavailable(format!(
+                "the catalog describes what it created in {length} bytes; a batch keeps at most {MOST_DESCRIBED}"
+            ));
+            return Self::Spoiled(refusal, Some(described.clone()));
+        }
         let Action::CreateVersion {
             version,
             manifest_size: Some(staged),
@@ -78,7 +91,7 @@ pub async fn create(entry: &Entry, caller: &CallerContext) -> CreateOutcome {
         Err(failure) if !failure.may_have_acted() => {
             CreateOutcome::Unsent(unreachable(backend, &failure))
         }
-        Err(_) => CreateOutcome::Lost,
+        Err(failure) => CreateOutcome::Lost(Some(silent(backend, &failure))),
     }
 }
 
@@ -95,7 +108,7 @@ pub async fn create_together(
         Err(failure) if !failure.may_have_acted() => {
             return all(CreateOutcome::Unsent(unreachable(backend, &failure)));
         }
-        Err(_) => return all(CreateOutcome::Lost),
+        Err(failure) => return all(CreateOutcome::Lost(Some(silent(backend, &failure)))),
     };
     if is_unsupported(answer.status, &answer.body) {
         return None;
@@ -105,7 +118,7 @@ pub async fn create_together(
     }
     let versions = entries.iter().filter_map(|entry| entry.version());
     Some(described_together(versions, &answer).map_or(
-        vec![CreateOutcome::Lost; entries.len()],
+        vec![CreateOutcome::Lost(None); entries.len()],
         |described| {
             let made = described.into_iter().map(CreateOutcome::Yes);
             made.zip(entries)

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
 use super::latest::versions_if_listed;
 use super::{
-    CallerContext, CatalogDescription, CreateOutcome, Found, UnclearAnswer, but_there, table,
-    unreachable,
+    CallerContext, CatalogDescription, CreateOutcome, Found, UnclearAnswer, but_there, silent,
+    table, unreachable,
 };
 use crate::backend::{Backend, InternalAnswer};
 use crate::batch::log::Action;
@@ -85,7 +85,7 @@ pub fn registration(there: &Identifier, found: &CatalogDescription) -> Bytes {
 pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Action::Register { location } = &entry.action else {
-        return CreateOutcome::Lost;
+        return CreateOutcome::Lost(None);
     };
     // Some catalogs take a location as others describe it, some only the part below their root.
     let spellings = [Some(Cow::from(location)), below_root(location)];
@@ -98,7 +98,7 @@ pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> 
             Err(failure) if !failure.may_have_acted() => {
                 return CreateOutcome::Unsent(unreachable(backend, &failure));
             }
-            Err(_) => return CreateOutcome::Lost,
+            Err(failure) => return CreateOutcome::Lost(Some(silent(backend, &failure))),
         };
         match answer.status {
             status if status.is_success() => return settle(entry, origin, location, caller).await,
@@ -119,7 +119,7 @@ pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> 
             _ => return created(backend.name(), None, &answer),
         }
     }
-    refused.map_or(CreateOutcome::Lost, CreateOutcome::Refused)
+    refused.map_or(CreateOutcome::Lost(None), CreateOutcome::Refused)
 }
 
 /// Returns the part of a location below the catalog's root: a name, not a part of a URL.
@@ -141,7 +141,7 @@ async fn settle(
 ) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Ok(found) = table(backend, line, caller).await else {
-        return CreateOutcome::Lost;
+        return CreateOutcome::Lost(None);
     };
     let wrong = match &found {
         None => unsupported(backend, "accepted the table and then does not have it"),

@@ -78,7 +78,10 @@ impl GroupedCreates {
         async move {
             let outcome = outcome.await;
             let created = outcome.created.get(&entry).cloned();
-            (created.unwrap_or(CreateOutcome::Lost), outcome.supported)
+            (
+                created.unwrap_or(CreateOutcome::Lost(None)),
+                outcome.supported,
+            )
         }
     }
 }
@@ -179,7 +182,7 @@ fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
         | CreateOutcome::Spoiled(refusal, _)
         | CreateOutcome::Strange(refusal)
         | CreateOutcome::Conflicted(refusal) => Some(refusal.clone()),
-        CreateOutcome::Lost => Some(Refusal::unavailable(
+        CreateOutcome::Lost(_) => Some(Refusal::unavailable(
             "the version before it got no clear answer",
         )),
     }

@@ -112,7 +112,8 @@ impl BatchRun {
                 },
                 CreateOutcome::Strange(refusal) => Event::Strange(entry, refusal).into(),
                 CreateOutcome::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
-                CreateOutcome::Lost => Event::Lost(entry).into(),
+                CreateOutcome::Lost(None) => Event::Lost(entry).into(),
+                CreateOutcome::Lost(Some(refusal)) => Event::Lost(entry).but(entry, refusal),
             };
             EffectOutcome { apart, ..done }
         })
@@ -318,7 +319,7 @@ impl CreateOutcome {
             Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
             Self::Strange(refusal) => Self::Strange(refusal.at(entry)),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
-            Self::Yes(_) | Self::Lost => self,
+            Self::Yes(_) | Self::Lost(_) => self,
         }
     }
 }

@@ -29,6 +29,7 @@ async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
     for (act, status) in [
         (Act::Close, 0),
         (Act::Reset, 0),
+        (status("307 T"), 0),
         (status("500 I"), 500),
         (status("502 B"), 502),
         (status("503 U"), 503),
@@ -76,6 +77,7 @@ async fn one_address_is_asked_again_after_a_moment_but_not_about_a_500() {
         (Act::Close, 2),
         (status("503 U"), 2),
         (status("500 I"), 1),
+        (status("307 T"), 1),
         (status("404 N"), 1),
     ] {
         let catalog = Catalog::start(vec![act.clone(), ok("well")]).await;
@@ -128,11 +130,13 @@ async fn a_failing_catalog_is_not_asked_more_often_than_the_budget_has() {
 
 #[tokio::test]
 async fn an_address_that_answers_no_health_question_comes_second() {
-    let (down, up) = (always(status("500 I")).await, always(ok("up")).await);
-    let config = at(&[&down.uri(), &up.uri()]);
-    let rest = rest(&config);
-    let _ = check(&rest).await;
-    let before = down.requests().len();
-    assert_eq!(statuses(&rest, 20, write).await, [200; 20]);
-    assert_eq!(down.requests().len(), before);
+    for answered in ["500 I", "307 T"] {
+        let (down, up) = (always(status(answered)).await, always(ok("up")).await);
+        let config = at(&[&down.uri(), &up.uri()]);
+        let rest = rest(&config);
+        let _ = check(&rest).await;
+        let before = down.requests().len();
+        assert_eq!(statuses(&rest, 20, write).await, [200; 20]);
+        assert_eq!(down.requests().len(), before, "{answered}");
+    }
 }

@@ -20,7 +20,7 @@ fn word(status: u16, body: &str) -> &'static str {
         CreateOutcome::Yes(_) => "yes",
         CreateOutcome::Refused(_) => "refused",
         CreateOutcome::Conflicted(_) => "conflicted",
-        CreateOutcome::Lost => "lost",
+        CreateOutcome::Lost(_) => "lost",
         CreateOutcome::Unsent(_) | CreateOutcome::Spoiled(..) | CreateOutcome::Strange(_) => {
             "no answer of a create"
         }
