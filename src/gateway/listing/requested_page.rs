@@ -45,13 +45,15 @@ impl<'a> PageRequest<'a> {
             log: request.log,
         };
         let token = query.get("page_token")?.filter(|token| !token.is_empty());
-        let from = token.map(|token| scope.open(&token)).transpose()?;
+        let is_partial = request.rights.is_some();
+        let from = token.map(|token| scope.open(&token, is_partial));
+        let from = from.transpose()?;
         let declared = query.get("include_declared")?;
         let filters = declared.map(|value| ("include_declared", value.into_owned()));
         Ok(Self {
             from,
             limit,
-            is_partial: request.rights.is_some(),
+            is_partial,
             filters: filters.into_iter().collect(),
             scope,
         })

@@ -3,7 +3,7 @@
 //! A token is the base64url of a version byte, eight bytes of checksum and the position after the page. The checksum
 //! covers the parameters of the listing, so that a token of another listing is refused in the same way as a garbled
 //! one. A catalog's own page token is part of the position, and can contain a name. So the position of a caller who may
-//! not see every name is encrypted. Gateways that share a batch log derive the key from the log's random id, so that each
+//! not see every name is encrypted, and its length is rounded up; such a caller cannot make one up. Gateways that share a batch log derive the key from the log's random id, so that each
 //! reads the tokens of the others. Any other key is this process's own: after a restart its tokens are refused.
 
 use std::borrow::Cow;
@@ -25,6 +25,8 @@ const PLAIN: u8 = 2;
 /// The version byte of an encrypted token.
 const SEALED: u8 = 3;
 const KEY_BYTES: usize = 32;
+/// The length of an encrypted position is a multiple of this, in bytes: the length of a name cannot be told from it.
+const BLOCK: usize = 256;
 
 /// The listing that a token belongs to.
 #[derive(Clone, Debug)]
@@ -67,8 +69,9 @@ pub(super) struct Place {
 impl Scope<'_> {
     /// Returns the token of `position`; encrypted if `is_secret`. Fails if the system has no random numbers.
     pub(super) fn seal(&self, position: &Position, is_secret: bool) -> Result<String, Error> {
-        let text = serde_json::to_vec(position).expect("strings can be written as JSON");
+        let mut text = serde_json::to_vec(position).expect("strings can be written as JSON");
         let token = if is_secret {
+            text.resize(text.len().next_multiple_of(BLOCK), b' ');
             let sealed = self.encrypt(&text);
             sealed.ok_or_else(|| Error::unavailable("there is no key for `page_token`"))?
         } else {
@@ -78,17 +81,18 @@ impl Scope<'_> {
         Ok(URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// Returns the position of a token; 400, code 13, if the token is not of this listing.
-    pub(super) fn open(&self, token: &str) -> Result<Position, Error> {
-        self.read(token).ok_or_else(|| {
+    /// Returns the position of a token; 400, code 13, if the token is not of this listing. `is_secret`: only an encrypted
+    /// one is taken.
+    pub(super) fn open(&self, token: &str, is_secret: bool) -> Result<Position, Error> {
+        self.read(token, is_secret).ok_or_else(|| {
             Error::invalid("`page_token` does not belong to this listing; start again without it")
         })
     }
 
-    fn read(&self, token: &str) -> Option<Position> {
+    fn read(&self, token: &str, is_secret: bool) -> Option<Position> {
         let token = URL_SAFE_NO_PAD.decode(token).ok()?;
         let text = match token.split_first()? {
-            (&PLAIN, rest) => {
+            (&PLAIN, rest) if !is_secret => {
                 let (check, text) = rest.split_first_chunk()?;
                 (*check == self.check(text).to_be_bytes()).then(|| text.to_vec())?
             }
@@ -127,7 +131,7 @@ impl Scope<'_> {
         shared.as_ref().and_then(open).or_else(|| open(own_key()?))
     }
 
-    /// Returns the FNV-1a checksum, 64 bits. It detects mistakes; a forged token gains nothing.
+    /// Returns the FNV-1a checksum, 64 bits. It detects mistakes; who may see every name gains nothing by a forged token.
     fn check(&self, text: &[u8]) -> u64 {
         let parts = [
             self.operation.name().as_bytes(),
@@ -207,9 +211,14 @@ mod tests {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
                 assert!(token.bytes().all(plain));
                 for (theirs, other) in scopes.iter().enumerate() {
-                    assert_eq!(other.open(&token).is_ok(), mine == theirs);
+                    assert_eq!(other.open(&token, is_secret).is_ok(), mine == theirs);
+                    assert_eq!(other.open(&token, false).is_ok(), mine == theirs);
+                    assert!(
+                        is_secret || other.open(&token, true).is_err(),
+                        "anybody can make one"
+                    );
                 }
-                assert_eq!(scope.open(&token).unwrap(), position);
+                assert_eq!(scope.open(&token, is_secret).unwrap(), position);
                 let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
                 let is_shown = String::from_utf8_lossy(&bytes).contains("of-the-catalog");
                 assert_eq!(is_shown, !is_secret);
@@ -229,12 +238,28 @@ mod tests {
         };
         let position = position("t");
         let sealed = with(Some(1)).seal(&position, true).unwrap();
-        assert_eq!(with(Some(1)).open(&sealed).unwrap(), position);
+        assert_eq!(with(Some(1)).open(&sealed, true).unwrap(), position);
         for other in [None, Some(2)] {
-            assert!(with(other).open(&sealed).is_err());
+            assert!(with(other).open(&sealed, true).is_err());
         }
         let before = with(None).seal(&position, true).unwrap();
-        assert_eq!(with(Some(1)).open(&before).unwrap(), position);
+        assert_eq!(with(Some(1)).open(&before, true).unwrap(), position);
+    }
+
+    #[test]
+    fn the_length_of_a_secret_token_says_nothing_of_a_name() {
+        let level = Identifier::root();
+        let scope = Scope {
+            operation: Operation::ListTables,
+            level: &level,
+            delimiter: "$".into(),
+            log: None,
+        };
+        let length = |last: &str| scope.seal(&position(last), true).unwrap().len();
+        let shortest = length("");
+        for count in 1..100 {
+            assert_eq!(length(&"x".repeat(count)), shortest);
+        }
     }
 
     #[test]
@@ -267,7 +292,7 @@ mod tests {
             garbled.push(String::from_utf8(bytes).unwrap());
         }
         for token in garbled {
-            let error = scope.open(&token).unwrap_err();
+            let error = scope.open(&token, false).unwrap_err();
             assert_eq!(error.code().number(), 13, "{token}");
         }
     }
