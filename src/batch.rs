@@ -29,6 +29,7 @@ use dashmap::DashSet;
 use uuid::Uuid;
 
 pub use crate::batch::api::rename::{RenameCall, RenameEnd};
+pub use crate::batch::api::table_lock::READ_WAIT;
 pub use crate::batch::api::{BatchCall, Caller, Form, json};
 pub use crate::batch::run::{
     BUILT_ON, BatchCaller, BatchInspection, EntryInspection, ONLY_NAME, ONLY_VERSION, OpenBatch,
@@ -225,7 +226,10 @@ impl Batches {
     ///
     /// The log cannot be written.
     pub async fn forget(&self) -> Result<(), LogError> {
-        let remember = self.coordinator.settings().remember_outcomes;
+        let settings = self.coordinator.settings();
+        let (remember, share) = (settings.remember_outcomes, settings.log_share);
+        drop(settings);
+        self.coordinator.log_share.sweep(share, remember);
         self.outcomes.forget(|id| self.coordinator.open.has(id));
         self.coordinator.locks.sweep();
         self.coordinator.visibility.sweep_all();

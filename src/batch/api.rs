@@ -29,6 +29,7 @@ use super::{Batches, TableBranch, TableKey};
 use crate::backend::{Authority, Backend};
 use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
 use crate::batch::run::BatchRun;
+use crate::batch::run::admission::NoRoom;
 use crate::batch::run::audited::AuditedBatch;
 use crate::body::Body;
 use crate::config::BatchMode;
@@ -111,9 +112,10 @@ impl Batches {
         };
         let entries = plan.entries.iter();
         let tables = entries.map(|entry| entry.line.table.clone()).collect();
+        let bytes = plan.entries.iter().map(|entry| entry.body.len()).sum();
         let context = self.context_of(&call.caller);
         let plan = rename::located(plan, rename::all(&call.operations), context);
-        let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
+        let outcome = self.coordinate(&call.caller, fingerprint, (tables, bytes), plan);
         call.form.answer(&call.operations, &*outcome.await?).await
     }
 
@@ -153,15 +155,17 @@ impl Batches {
     }
 
     /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,
-    /// the same `fingerprint`. Only the first request is planned. `tables` has the table of each entry.
+    /// the same `fingerprint`. Only the first request is planned. `tables` has the table of each entry, and `bytes` is what
+    /// the client has sent for all of them.
     pub(super) async fn coordinate(
         &self,
         caller: &Caller,
         fingerprint: Fingerprint,
-        tables: Vec<TableKey>,
+        (tables, bytes): (Vec<TableKey>, usize),
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
-        let permit = self.coordinator.permits.admit(&tables);
+        let entries = tables.len();
+        let permit = self.coordinator.permits.admit(&caller.name, &tables);
         let key = caller.idempotency_key.as_deref();
         let request = RequestKey::new(&caller.name, key, fingerprint);
         let name = || self.coordinator.ids.next();
@@ -179,10 +183,16 @@ impl Batches {
         caller.origin.began(&outcome.id);
         let (idempotency, fingerprint) = (request.idempotency(), request.fingerprint().to_owned());
         let (key, has_key) = request.into_parts();
+        let permit = permit.map_err(NoRoom::into_error).and_then(|permit| {
+            let settings = self.coordinator.settings();
+            let share = (settings.log_share, settings.remember_outcomes);
+            let log_share = &self.coordinator.log_share;
+            log_share.take(&caller.name, (bytes, entries), share)?;
+            Ok(permit)
+        });
         let permit = match permit {
             Ok(permit) => permit,
-            Err(full) => {
-                let error = full.into_error();
+            Err(error) => {
                 self.coordinator.metrics.refused();
                 // Requests that have joined meanwhile get the same answer.
                 outcome.refuse(&error);

@@ -5,7 +5,7 @@
 //! lets the catalog choose its latest version, holds the table shared. Dropping a namespace holds the namespace
 //! exclusively. Several locks are always taken in the order of their keys, so that no deadlock is possible. A batch
 //! that waits for longer than a moment lets others pass from time to time, during half of its wait: it has begun
-//! nothing. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
+//! nothing. In the other half, reads of its tables that are under way give way to it. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
 //! other tables need.
 
 mod hold;
@@ -53,7 +53,15 @@ struct State {
     held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
     /// The batches that hold tables.
     holders: DashMap<TableKey, BatchId, TableHasher>,
+    /// The tables for which batches have waited for half of their time, with the number of these.
+    pressed: DashMap<TableKey, usize, TableHasher>,
     queues: Queues,
+}
+
+/// A batch that has waited for its tables for half of its time.
+struct Press<'a> {
+    pressed: &'a DashMap<TableKey, usize, TableHasher>,
+    tables: Vec<TableKey>,
 }
 
 /// The reason why a lock was not taken.
@@ -118,10 +126,32 @@ impl Locks {
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
     ) -> Result<Hold, LockError> {
+        self.in_turns(tables, wait, true).await
+    }
+
+    /// Does the same for a reader, to which no other reader gives way.
+    pub async fn for_snapshot(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+    ) -> Result<Hold, LockError> {
+        self.in_turns(tables, wait, false).await
+    }
+
+    async fn in_turns(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+        presses: bool,
+    ) -> Result<Hold, LockError> {
         let wanted = of_batch(tables);
         let (begun, mut place, mut waited) = (Instant::now(), None, false);
+        let mut press = None;
         loop {
             let is_patient = begun.elapsed() + STAND + ASIDE <= wait / 2;
+            if presses && !is_patient && waited {
+                press.get_or_insert_with(|| Press::on(&self.shared.pressed, &wanted));
+            }
             let deadline = if is_patient {
                 Instant::now() + STAND
             } else {
@@ -136,6 +166,13 @@ impl Locks {
                 }
             }
             waited = true;
+        }
+    }
+
+    /// Waits until a batch has waited for this table for half of its time. Whoever only reads it gives way then.
+    pub async fn pressed(&self, table: &TableKey) {
+        while !self.shared.pressed.contains_key(table) {
+            sleep(STAND).await;
         }
     }
 
@@ -308,6 +345,31 @@ impl Locks {
     fn forget(&self, key: &Key) {
         let held = &self.shared.held;
         held.remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
+    }
+}
+
+impl<'a> Press<'a> {
+    fn on(pressed: &'a DashMap<TableKey, usize, TableHasher>, wanted: &[(Key, Mode)]) -> Self {
+        let tables = wanted.iter().filter_map(|(key, _)| match key {
+            Key::Table(table) => Some(table.clone()),
+            Key::Namespace(_) => None,
+        });
+        let tables: Vec<TableKey> = tables.collect();
+        for table in &tables {
+            *pressed.entry(table.clone()).or_default() += 1;
+        }
+        Self { pressed, tables }
+    }
+}
+
+impl Drop for Press<'_> {
+    fn drop(&mut self) {
+        for table in &self.tables {
+            self.pressed.remove_if_mut(table, |_, batches| {
+                *batches -= 1;
+                *batches == 0
+            });
+        }
     }
 }
 

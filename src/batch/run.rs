@@ -15,6 +15,7 @@ mod fakes;
 mod grouped_create;
 pub(in crate::batch) mod guarding;
 mod inspect;
+pub(in crate::batch) mod log_share;
 mod open;
 mod panic_guard;
 mod phase_times;

@@ -61,6 +61,8 @@ pub struct BatchConfig {
     pub remember_outcomes: Duration,
     /// The most bytes of outcomes in memory. Others are read from the log.
     pub outcome_memory: usize,
+    /// The most bytes of one caller's batches that the log keeps.
+    pub log_share: usize,
 }
 
 impl Default for BatchConfig {
@@ -82,6 +84,7 @@ impl Default for BatchConfig {
             slot_cooldown: Duration::from_secs(60),
             remember_outcomes: Duration::from_secs(24 * 3600),
             outcome_memory: 64 << 20,
+            log_share: 512 << 20,
         }
     }
 }
@@ -189,6 +192,12 @@ impl Section for BatchConfig {
             &mut self.outcome_memory,
             size(1 << 20, 16 << 30),
             "Memory for outcomes. Those for which there is no room are read from the log.",
+        );
+        keys.key(
+            "log_share",
+            &mut self.log_share,
+            size(1 << 20, 1 << 40),
+            "How much of one caller's batches the log keeps, for as long as outcomes are remembered. A caller with more is refused (503).",
         );
     }
 }

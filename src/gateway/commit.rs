@@ -152,7 +152,7 @@ fn besides(head: &Parts, world: &RoutingSnapshot) -> String {
 /// Returns a name that distinguishes callers: issuer, subject, and the context that their claims set, such as a tenant. Without a subject, a key is enough, which only its
 /// client knows: a token that was renewed between two tries would make the second one another batch. Without a key it is
 /// the `Authorization` header.
-fn name(head: &Parts) -> String {
+pub(super) fn name(head: &Parts) -> String {
     let known = RequestContext::of(&head.extensions).principal.as_ref();
     let known = known.filter(|principal| !principal.is_anonymous());
     let has_key = head.headers.contains_key(IDEMPOTENCY_KEY);

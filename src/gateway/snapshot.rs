@@ -18,11 +18,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    RoutingSnapshot, Shared, bulkhead, forward, needed_locks, operation_of, outgoing, request_body,
+    RoutingSnapshot, Shared, bulkhead, commit, forward, needed_locks, operation_of, outgoing,
+    request_body,
 };
 use crate::auth::access::Rights;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest, read_answer};
-use crate::batch::{TableBranch, json, refused};
+use crate::batch::{READ_WAIT, TableBranch, json, refused};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
@@ -58,6 +59,8 @@ struct SnapshotReads<'a> {
     shared: &'a Shared,
     tables: Vec<LocatedTable>,
     authority: Authority,
+    /// The name that distinguishes the caller from others.
+    caller: String,
     context: Context,
     origin: Origin,
 }
@@ -111,6 +114,7 @@ pub(super) async fn snapshot(
         shared,
         tables: located(shared, &world, &head, tables)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
+        caller: commit::name(&head),
         context: context.unwrap_or_default(),
         origin: Origin::of(&head.extensions),
     };
@@ -166,12 +170,14 @@ impl SnapshotReads<'_> {
             }
             before = Some(now);
         }
-        // Changes wait meanwhile, so the round may take no longer than a batch.
+        // Changes wait meanwhile, so the round may take no longer than a read may wait for a batch.
         let batches = &self.shared.batches;
         let tables = self.tables.iter().map(|table| table.line.table.clone());
-        let held = batches.hold_exclusively(tables.collect()).await;
+        let held = batches
+            .hold_exclusively(&self.caller, tables.collect())
+            .await;
         let _held = held.map_err(|error| self.with_table(error))?;
-        let patience = patience.min(batches.prepare_timeout());
+        let patience = patience.min(READ_WAIT);
         Ok((self.round(patience).await?, ROUNDS + 1))
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::identifier::Identifier;
 use super::json::{Document, Edits, Member, string};
-use super::shape::{named, plain, renamed, require};
+use super::shape::{named, plain, renamed, require, short};
 use crate::error::Error;
 
 /// A `batch-create` request.
@@ -151,6 +151,7 @@ impl Draft {
             return Ok(());
         }
         plain(member, path)?;
+        short(member, path)?;
         let field = format!("{path}{}", member.name);
         match &*member.name {
             "version" => {

@@ -8,7 +8,7 @@ use super::identifier::Identifier;
 use super::json::{Document, brief, string};
 use super::rename::NewName;
 use super::rewrite::refuse_resembling;
-use super::shape::{declared, named, plain, renamed, require};
+use super::shape::{declared, named, plain, renamed, require, short};
 use crate::error::Error;
 
 /// The path of the gateway's own `batch-commit`, which also renames.
@@ -296,6 +296,7 @@ fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Err
     let (id, bytes) = named(raw, at, &mut |member| match &*member.name {
         "branch" => {
             plain(member, &path)?;
+            short(member, &path)?;
             branch = string(member.value).map(|text| text.into_owned());
             let fits = branch.is_some() || member.value == "null";
             require(fits, &format!("{path}branch"), "a string")

@@ -11,6 +11,9 @@ use super::identifier::Identifier;
 use super::json::{Document, Edits, Member, brief, names, string};
 use super::operation::Operation;
 
+/// The most bytes of one text of an operation, as JSON spells it. Identifiers have a bound of their own.
+const MOST_TEXT: usize = 8 << 10;
+
 /// Checks the body of a request if its shape is checked; 400, code 13, with the field in the message.
 pub fn check(operation: Operation, body: &[u8]) -> Result<(), Error> {
     match operation {
@@ -38,6 +41,9 @@ pub(super) fn declared(member: &Member<'_>, path: &str) -> Result<(), Error> {
         _ => return Ok(()),
     };
     plain(member, path)?;
+    if member.name == "location" {
+        short(member, path)?;
+    }
     let fits = match &*member.name {
         _ if member.value == "null" => true,
         "location" => string(member.value).is_some(),
@@ -84,6 +90,18 @@ fn update(document: Document<'_>) -> Result<(), Error> {
         )
     })?;
     require(count > 0, "updates", "a list with at least one pair")
+}
+
+/// Refuses a text of an operation that is too long for the batch log, which keeps it.
+pub(super) fn short(member: &Member<'_>, path: &str) -> Result<(), Error> {
+    let field = format_args!("{path}{}", member.name);
+    if member.value.len() <= MOST_TEXT {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{field}` has {} bytes; at most {MOST_TEXT} are allowed",
+        member.value.len()
+    )))
 }
 
 pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error> {

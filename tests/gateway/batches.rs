@@ -19,6 +19,7 @@ mod renames_in_batch;
 mod repeat;
 mod retry_after;
 mod second_name;
+mod slow_reads;
 mod stray_names;
 pub mod streamed;
 pub mod streamed_names;

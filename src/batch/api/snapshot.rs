@@ -1,7 +1,5 @@
 //! The locks of a snapshot whose tables change faster than they can be read.
 
-use std::time::Duration;
-
 use futures_util::FutureExt as _;
 
 use crate::batch::locks::{Hold, LockError, TableKey};
@@ -20,13 +18,17 @@ impl Batches {
     /// Locks tables exclusively for a reader, within the limits of batches and in their order: no change through the
     /// gateway is under way while they are locked. Fails with 503 and `Retry-After` after `batch.lock_timeout`; the
     /// error's `entry` is the index of a table that is locked.
-    pub async fn hold_exclusively(&self, tables: Vec<TableKey>) -> Result<ExclusiveHold, Error> {
+    pub async fn hold_exclusively(
+        &self,
+        caller: &str,
+        tables: Vec<TableKey>,
+    ) -> Result<ExclusiveHold, Error> {
         let coordinator = &self.coordinator;
         let locks = &coordinator.locks;
-        let permit = coordinator.permits.admit(&tables);
+        let permit = coordinator.permits.admit(caller, &tables);
         let permit = permit.map_err(|full| full.into_error())?;
         let wait = coordinator.settings().lock_timeout;
-        let mut locking = Box::pin(locks.for_batch(tables.iter().cloned(), wait));
+        let mut locking = Box::pin(locks.for_snapshot(tables.iter().cloned(), wait));
         let hold = match locking.as_mut().now_or_never() {
             Some(hold) => hold,
             None if permit.place().wait() => locking.await,
@@ -49,10 +51,5 @@ impl Batches {
             _hold: hold,
             _permit: permit,
         })
-    }
-
-    /// The longest time for which a batch prepares, and for which a reader may keep tables locked.
-    pub fn prepare_timeout(&self) -> Duration {
-        self.coordinator.settings().prepare_timeout
     }
 }

@@ -19,7 +19,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 
 /// The longest time that a read waits for a table that is in a batch.
-pub(in crate::batch) const READ_WAIT: Duration = Duration::from_secs(2);
+pub const READ_WAIT: Duration = Duration::from_secs(2);
 
 impl Batches {
     /// Locks a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
@@ -32,6 +32,14 @@ impl Batches {
         let locks = &self.coordinator.locks;
         let hold = locks.shared(table.clone(), wait).await;
         hold.map_err(|error| in_batch(error, locks.holder(&table)))
+    }
+
+    /// Waits until a reader that has locked this table must give way to a batch; returns the answer to the reader.
+    pub async fn gives_way(&self, table: &TableKey) -> Error {
+        self.coordinator.locks.pressed(table).await;
+        busy(
+            "a batch has waited for the table since this read began, so the read was ended; retry later",
+        )
     }
 
     /// Locks a table shared for a change whose version the catalog chooses. Fails with 503 while a request that a

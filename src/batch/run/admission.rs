@@ -2,7 +2,9 @@
 //! memory. A table or a catalog that makes no progress takes places only from its own batches.
 //!
 //! An undecided batch has a place among the running batches. If it must wait for a locked table, it moves for good into
-//! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve.
+//! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve. One
+//! caller has at most half of the waiting room, and of the unfinished batches of a catalog: what it has begun and cannot
+//! end keeps nobody else out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,12 +27,16 @@ const OPEN: usize = 16_384;
 /// The largest number of entries of such batches, each some 500 bytes: 200 MB for a catalog that no longer does its
 /// removals.
 const OPEN_ENTRIES: usize = 400_000;
+/// The part of the waiting room, and of the unfinished batches of one catalog, that one caller may have: one half.
+const SHARE: usize = 2;
 
 /// The places of all batches.
 pub(in crate::batch) struct Permits {
     running: PermitPool,
     waiting: PermitPool,
     open: Mutex<HashMap<Arc<str>, Load>>,
+    /// The batches in the waiting room, by caller.
+    waiters: Mutex<HashMap<Arc<str>, Count>>,
 }
 
 /// The admission of one batch.
@@ -44,6 +50,8 @@ pub(in crate::batch) struct Permit {
 #[derive(Clone)]
 pub(in crate::batch) struct Place {
     permits: Arc<Permits>,
+    /// The name of the caller; empty for a batch from the log, which does not tell.
+    caller: Arc<str>,
     entries: u32,
     taken: Arc<Mutex<Option<PooledPermit>>>,
 }
@@ -55,6 +63,8 @@ pub(in crate::batch) enum NoRoom {
     Running,
     /// Too many batches of this catalog are unfinished.
     Open(Arc<str>),
+    /// Too many batches of this caller at this catalog are unfinished.
+    Share(Arc<str>),
 }
 
 struct PermitPool {
@@ -62,41 +72,60 @@ struct PermitPool {
     entries: Arc<Semaphore>,
     /// The size of the semaphore. A batch with more entries takes all of it.
     most: u32,
-    is_waiting_room: bool,
 }
 
 struct PooledPermit {
     _batch: OwnedSemaphorePermit,
     _entries: OwnedSemaphorePermit,
-    /// True for a place in the waiting room.
-    waits: bool,
+    /// The caller's place in the waiting room; `None` for a place among those that run.
+    waits: Option<WaiterShare>,
 }
 
-/// The unfinished batches of one catalog and their entries.
+/// One of the places in the waiting room that a caller has.
+struct WaiterShare {
+    permits: Arc<Permits>,
+    caller: Arc<str>,
+    entries: usize,
+}
+
+/// A number of batches, and that of their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Load {
+struct Count {
     batches: usize,
     entries: usize,
+}
+
+/// The unfinished batches of one catalog.
+#[derive(Debug, Default)]
+struct Load {
+    all: Count,
+    callers: HashMap<Arc<str>, Count>,
 }
 
 impl Default for Permits {
     fn default() -> Self {
         Self {
-            running: PermitPool::new(RUNNING, ENTRIES, false),
-            waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM, true),
+            running: PermitPool::new(RUNNING, ENTRIES),
+            waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM),
             open: Mutex::default(),
+            waiters: Mutex::default(),
         }
     }
 }
 
 impl Permits {
-    /// Admits one more batch. `tables` has the table of each of its entries.
-    pub(in crate::batch) fn admit(self: &Arc<Self>, tables: &[TableKey]) -> Result<Permit, NoRoom> {
+    /// Admits one more batch of the caller with this name. `tables` has the table of each of its entries.
+    pub(in crate::batch) fn admit(
+        self: &Arc<Self>,
+        caller: &str,
+        tables: &[TableKey],
+    ) -> Result<Permit, NoRoom> {
         let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
         let place = self.running.take(entries).ok_or(NoRoom::Running)?;
         let open = by_catalog(tables.iter().map(|table| &table.backend));
-        self.count(&open, true)?;
-        Ok(self.permit(entries, Some(place), open))
+        let caller = Arc::from(caller);
+        self.count(&caller, &open, true)?;
+        Ok(self.permit(caller, entries, Some(place), open))
     }
 
     /// Counts a batch that was recovered from the log. It continues even if there is no place for it.
@@ -105,19 +134,22 @@ impl Permits {
         backends: impl Iterator<Item = &'a Arc<str>>,
     ) -> Permit {
         let open = by_catalog(backends);
-        let counted = self.count(&open, false);
+        let nobody = Arc::from("");
+        let counted = self.count(&nobody, &open, false);
         debug_assert!(counted.is_ok(), "nothing bounds it");
-        self.permit(0, None, open)
+        self.permit(nobody, 0, None, open)
     }
 
     fn permit(
         self: &Arc<Self>,
+        caller: Arc<str>,
         entries: u32,
         taken: Option<PooledPermit>,
         open: Vec<(Arc<str>, usize)>,
     ) -> Permit {
         let place = Place {
             permits: Arc::clone(self),
+            caller,
             entries,
             taken: Arc::new(Mutex::new(taken)),
         };
@@ -125,24 +157,61 @@ impl Permits {
     }
 
     /// Counts the batch at all of its catalogs. If one of them has no place, counts it at none and returns that one.
-    fn count(&self, open: &[(Arc<str>, usize)], is_bounded: bool) -> Result<(), NoRoom> {
+    fn count(
+        &self,
+        caller: &Arc<str>,
+        open: &[(Arc<str>, usize)],
+        is_bounded: bool,
+    ) -> Result<(), NoRoom> {
         let mut loads = self.loads();
         if is_bounded {
             for (backend, entries) in open {
-                let load = loads.get(backend).copied().unwrap_or_default();
-                // A catalog's only batch may have any number of entries.
-                let is_full = load.batches >= OPEN || load.entries + entries > OPEN_ENTRIES;
-                if is_full && load.batches > 0 {
+                let Some(load) = loads.get(backend) else {
+                    continue;
+                };
+                let most = Count {
+                    batches: OPEN,
+                    entries: OPEN_ENTRIES,
+                };
+                if !load.all.has_room(*entries, most) {
                     return Err(NoRoom::Open(Arc::clone(backend)));
+                }
+                let own = load.callers.get(caller).copied().unwrap_or_default();
+                if !own.has_room(*entries, most.share()) {
+                    return Err(NoRoom::Share(Arc::clone(backend)));
                 }
             }
         }
         for (backend, entries) in open {
             let load = loads.entry(Arc::clone(backend)).or_default();
-            load.batches += 1;
-            load.entries += entries;
+            load.all.add(*entries);
+            let own = load.callers.entry(Arc::clone(caller)).or_default();
+            own.add(*entries);
         }
         Ok(())
+    }
+
+    /// Counts one more batch of a caller in the waiting room; `None` if it has its share already.
+    fn share(self: &Arc<Self>, caller: &Arc<str>, entries: usize) -> Option<WaiterShare> {
+        let most = Count {
+            batches: RUNNING / ROOM,
+            entries: ENTRIES / ROOM,
+        };
+        let mut waiters = self.waiters();
+        let own = waiters.get(caller).copied().unwrap_or_default();
+        if !own.has_room(entries, most.share()) {
+            return None;
+        }
+        waiters.entry(Arc::clone(caller)).or_default().add(entries);
+        Some(WaiterShare {
+            permits: Arc::clone(self),
+            caller: Arc::clone(caller),
+            entries,
+        })
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, HashMap<Arc<str>, Count>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn loads(&self) -> MutexGuard<'_, HashMap<Arc<str>, Load>> {
@@ -166,14 +235,21 @@ impl Place {
     /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
     /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
     pub(in crate::batch) fn wait(&self) -> bool {
-        if let Some(place) = &mut *self.taken()
-            && !place.waits
-        {
-            let Some(waiting) = self.permits.waiting.take(self.entries) else {
-                return false;
-            };
-            *place = waiting;
-        }
+        let mut taken = self.taken();
+        let Some(place) = taken.as_mut().filter(|place| place.waits.is_none()) else {
+            return true;
+        };
+        let entries = usize::try_from(self.entries).unwrap_or(usize::MAX);
+        let Some(share) = self.permits.share(&self.caller, entries) else {
+            return false;
+        };
+        let Some(waiting) = self.permits.waiting.take(self.entries) else {
+            return false;
+        };
+        *place = PooledPermit {
+            waits: Some(share),
+            ..waiting
+        };
         true
     }
 
@@ -182,14 +258,20 @@ impl Place {
     }
 }
 
+impl Drop for WaiterShare {
+    fn drop(&mut self) {
+        uncount(&mut self.permits.waiters(), &self.caller, self.entries);
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut loads = self.place.permits.loads();
         for (backend, entries) in &self.open {
             if let Some(load) = loads.get_mut(backend) {
-                load.batches -= 1;
-                load.entries -= entries;
-                if load.batches == 0 {
+                load.all.remove(*entries);
+                uncount(&mut load.callers, &self.place.caller, *entries);
+                if load.all.batches == 0 {
                     loads.remove(backend);
                 }
             }
@@ -202,6 +284,9 @@ impl NoRoom {
     pub(in crate::batch) fn into_error(self) -> Error {
         let error = match self {
             Self::Running => busy("too many batches are running; retry later"),
+            Self::Share(backend) => busy(&format!(
+                "too many batches of this caller at backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
+            )),
             Self::Open(backend) => busy(&format!(
                 "too many decided batches of backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
             )),
@@ -211,9 +296,8 @@ impl NoRoom {
 }
 
 impl PermitPool {
-    fn new(batches: usize, entries: usize, is_waiting_room: bool) -> Self {
+    fn new(batches: usize, entries: usize) -> Self {
         Self {
-            is_waiting_room,
             batches: Arc::new(Semaphore::new(batches)),
             entries: Arc::new(Semaphore::new(entries)),
             most: u32::try_from(entries).unwrap_or(u32::MAX),
@@ -223,12 +307,47 @@ impl PermitPool {
     fn take(&self, entries: u32) -> Option<PooledPermit> {
         let entries = entries.min(self.most);
         Some(PooledPermit {
-            waits: self.is_waiting_room,
+            waits: None,
             _batch: Arc::clone(&self.batches).try_acquire_owned().ok()?,
             _entries: Arc::clone(&self.entries)
                 .try_acquire_many_owned(entries)
                 .ok()?,
         })
+    }
+}
+
+impl Count {
+    /// True if one more batch with so many entries stays within `most`. The only one may have any number of entries.
+    fn has_room(self, entries: usize, most: Self) -> bool {
+        let fits = self.batches < most.batches && self.entries + entries <= most.entries;
+        fits || self.batches == 0
+    }
+
+    fn share(self) -> Self {
+        Self {
+            batches: self.batches / SHARE,
+            entries: self.entries / SHARE,
+        }
+    }
+
+    fn add(&mut self, entries: usize) {
+        self.batches += 1;
+        self.entries += entries;
+    }
+
+    fn remove(&mut self, entries: usize) {
+        self.batches -= 1;
+        self.entries -= entries;
+    }
+}
+
+/// Counts one batch less for a caller.
+fn uncount(counts: &mut HashMap<Arc<str>, Count>, caller: &Arc<str>, entries: usize) {
+    if let Some(own) = counts.get_mut(caller) {
+        own.remove(entries);
+        if own.batches == 0 {
+            counts.remove(caller);
+        }
     }
 }
 
@@ -266,26 +385,27 @@ mod tests {
         let permits = Arc::<Permits>::default();
         let (west, east) = (tables(&["west", "east"]), tables(&["east"]));
         let mut open = Vec::new();
-        for _ in 0..OPEN {
-            let mut permit = permits.admit(&west).unwrap();
+        for number in 0..OPEN {
+            let caller = ["ann", "bob"][number % 2];
+            let mut permit = permits.admit(caller, &west).unwrap();
             permit.decided();
             open.push(permit);
         }
-        let full = permits.admit(&west).map(drop).unwrap_err();
+        let full = permits.admit("ann", &west).map(drop).unwrap_err();
         assert_eq!(full, NoRoom::Open("west".into()));
         assert_eq!(full.into_error().status(), 503);
         assert_eq!(
-            permits.admit(&east).map(drop),
+            permits.admit("ann", &east).map(drop),
             Err(NoRoom::Open("east".into()))
         );
         let north = tables(&["north"]);
         let running: Vec<_> = (0..RUNNING)
-            .map(|_| permits.admit(&north).unwrap())
+            .map(|_| permits.admit("ann", &north).unwrap())
             .collect();
-        assert_eq!(permits.admit(&north).map(drop), Err(NoRoom::Running));
+        assert_eq!(permits.admit("ann", &north).map(drop), Err(NoRoom::Running));
         drop(running);
         open.pop();
-        permits.admit(&west).map(drop).unwrap();
+        permits.admit("bob", &west).map(drop).unwrap();
         drop(open);
         assert!(permits.loads().is_empty(), "nothing is left behind");
     }
@@ -297,31 +417,57 @@ mod tests {
         let too_many = tables(&vec!["east"; ENTRIES + 1]);
         let recovered = permits.recovered(half.iter().map(|table| &table.backend));
         let again = permits.recovered(half.iter().map(|table| &table.backend));
-        let full = permits.admit(&tables(&["west"])).map(drop);
+        let full = permits.admit("ann", &tables(&["west"])).map(drop);
         assert_eq!(full, Err(NoRoom::Open("west".into())));
         drop((recovered, again));
-        permits.admit(&tables(&["west"])).map(drop).unwrap();
-        permits.admit(&too_many).map(drop).unwrap();
+        permits.admit("ann", &tables(&["west"])).map(drop).unwrap();
+        permits.admit("ann", &too_many).map(drop).unwrap();
     }
 
     #[test]
-    fn what_waits_has_a_room_of_its_own() {
+    fn what_waits_has_a_room_of_its_own_and_one_caller_half_of_it() {
         let permits = Arc::<Permits>::default();
         let batch = tables(&vec!["west"; 1000]);
         let mut waiting = Vec::new();
-        loop {
-            let permit = permits.admit(&batch).unwrap();
-            if !permit.place().wait() {
-                break;
+        for caller in ["ann", "bob"] {
+            let before = waiting.len();
+            loop {
+                let permit = permits.admit(caller, &batch).unwrap();
+                if !permit.place().wait() {
+                    break;
+                }
+                waiting.push(permit);
             }
-            waiting.push(permit);
+            assert_eq!(waiting.len() - before, 12, "{caller}");
         }
-        assert_eq!(waiting.len(), 25);
         assert!(waiting[0].place().wait(), "it has its place there");
-        let running: Vec<_> = (0..100).map(|_| permits.admit(&batch).unwrap()).collect();
-        assert_eq!(permits.admit(&batch).map(drop), Err(NoRoom::Running));
+        let running: Vec<_> = (0..100)
+            .map(|_| permits.admit("eve", &batch).unwrap())
+            .collect();
+        assert_eq!(permits.admit("eve", &batch).map(drop), Err(NoRoom::Running));
         drop(running);
         waiting[0].decided();
-        assert!(permits.admit(&batch).unwrap().place().wait());
+        assert!(permits.admit("ann", &batch).unwrap().place().wait());
+        drop(waiting);
+        assert!(permits.waiters().is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn what_one_caller_cannot_end_keeps_nobody_else_out() {
+        let permits = Arc::<Permits>::default();
+        let west = tables(&["west"]);
+        let decided = || {
+            let mut permit = permits.admit("ann", &west)?;
+            permit.decided();
+            Ok::<_, NoRoom>(permit)
+        };
+        let open: Vec<Permit> = (0..OPEN / SHARE).map(|_| decided().unwrap()).collect();
+        let full = decided().map(drop).unwrap_err();
+        assert_eq!(full, NoRoom::Share("west".into()));
+        assert_eq!(full.into_error().status(), 503);
+        permits.admit("ann", &tables(&["east"])).map(drop).unwrap();
+        permits.admit("bob", &west).map(drop).unwrap();
+        drop(open);
+        permits.admit("ann", &west).map(drop).unwrap();
     }
 }

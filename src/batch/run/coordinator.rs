@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::admission::Permits;
 use super::calls::CallLimits;
 use super::guarding::Sharing;
+use super::log_share::LogShare;
 use super::tags::Tags;
 use super::{OpenBatches, STRAYS};
 use crate::backend::Backend;
@@ -51,6 +52,8 @@ pub struct Coordinator {
     pub(in crate::batch) sharing: Option<Sharing>,
     /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
+    /// What the log keeps of each caller.
+    pub(in crate::batch) log_share: LogShare,
     /// True for each backend, by name, whose catalog has an atomic batch-create; no entry if that is not known.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
     /// The catalogs that keep the entity tags of staged manifests.
@@ -75,6 +78,7 @@ impl Coordinator {
             audit: OnceLock::new(),
             sharing: None,
             permits: Arc::default(),
+            log_share: LogShare::default(),
             atomic: Arc::default(),
             tags: Tags::default(),
             backends: watch::Sender::default(),

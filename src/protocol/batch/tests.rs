@@ -112,6 +112,27 @@ fn a_refusal_names_the_entry_and_the_field() {
             format!("{{\"id\":[\"t\"],\"branch\":1,{rest}}}"),
             "`entries[0].branch` must be a string",
         ),
+        (
+            format!(
+                "{{\"id\":[\"t\"],\"e_tag\":\"{}\",{rest}}}",
+                "e".repeat(9_000)
+            ),
+            "`entries[0].e_tag` has 9002 bytes; at most 8192 are allowed",
+        ),
+        (
+            format!(
+                "{{\"id\":[\"t\"],\"branch\":\"{}\",{rest}}}",
+                "b".repeat(9_000)
+            ),
+            "`entries[0].branch` has 9002 bytes; at most 8192 are allowed",
+        ),
+        (
+            format!(
+                "{{\"id\":[\"t\"],\"version\":1,\"manifest_path\":\"{}\"}}",
+                "m".repeat(9_000)
+            ),
+            "`entries[0].manifest_path` has 9002 bytes; at most 8192 are allowed",
+        ),
         ("[]".to_owned(), "`entries[0]` must be an object"),
         (
             format!("{{\"id\":[{}\"t\"],{rest}}}", "\"\",".repeat(30_000)),

@@ -92,6 +92,20 @@ fn a_refusal_names_the_operation_and_the_field() {
         ("{}".to_owned(), one_of),
         (r#"{"declare_table":null}"#.to_owned(), one_of),
         (
+            format!(
+                r#"{{"declare_table":{{{id},"location":"{}"}}}}"#,
+                "l".repeat(9_000)
+            ),
+            "`operations[0].declare_table.location` has 9002 bytes; at most 8192 are allowed",
+        ),
+        (
+            format!(
+                r#"{{"delete_table_versions":{{{id},"branch":"{}","ranges":[]}}}}"#,
+                "b".repeat(9_000)
+            ),
+            "`operations[0].delete_table_versions.branch` has 9002 bytes; at most 8192 are allowed",
+        ),
+        (
             format!(r#"{{"declare_table":{{{id}}},"deregister_table":{{{id}}}}}"#),
             one_of,
         ),

@@ -9,7 +9,13 @@ use crate::harness::World;
 /// Makes a batch whose INTENT is so large that the log's file must grow.
 pub fn large(world: &World, version: u64) -> Value {
     let mut batch = pair(world, version);
-    batch["entries"][0]["e_tag"] = json!("x".repeat(6 << 20));
+    let entries = batch["entries"].as_array_mut().unwrap();
+    let e_tag = "x".repeat(8000);
+    for more in 1..=800 {
+        entries.push(json!({
+            "id": ["west", "t1"], "version": version + more, "manifest_path": "m", "e_tag": e_tag,
+        }));
+    }
     batch
 }
 

@@ -130,10 +130,11 @@ async fn batches_that_wait_for_a_table_are_few() {
     crowd("", 70, 2, 6).await;
 }
 
-/// The batches that wait have a limit of their own. Without it they would use up all the entries that batches may have.
+/// The batches that wait have a limit of their own, of which one caller has half. Without it they would use up all the
+/// entries that batches may have.
 #[tokio::test]
 async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
-    crowd("max_entries: 5000", 21, 5000, 16).await;
+    crowd("max_entries: 5000", 21, 5000, 19).await;
 }
 
 /// A slow query holds its table. A batch waits for the query, and reads continue meanwhile.

@@ -101,7 +101,7 @@ async fn a_batch_whose_planning_panics_is_answered_and_may_be_asked_for_again() 
     for _ in 0..2 {
         let planned = async { panic!("a bug") };
         let outcome = batches
-            .coordinate(&caller(Some("k")), same(), Vec::new(), planned)
+            .coordinate(&caller(Some("k")), same(), (Vec::new(), 0), planned)
             .await
             .unwrap();
         let answer = timeout(Duration::from_secs(60), outcome.wait()).await;
