@@ -34,7 +34,7 @@ pub use gateways::{GatewayTls, Gateways};
 pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
-pub use mount::{Access, AuthorizationRule, Mount, Unlisted};
+pub use mount::{Access, AuthorizationRule, Mount, StorageCredentials, Unlisted};
 pub use secret::Secret;
 pub use telemetry::{AuditTarget, Histograms, LogFormat, LogLevel, Telemetry};
 

@@ -76,6 +76,8 @@ pub struct RequestRecord {
     settled: AtomicU16,
     /// True if it has joined a batch that an earlier request began.
     repeats: AtomicBool,
+    /// True if its answer may hold the keys of a table's storage, which others do not get.
+    gives_credentials: AtomicBool,
     /// True once the audit log has its line.
     audited: AtomicBool,
     /// The status; 0 until there is a response.
@@ -124,6 +126,7 @@ impl RequestRecord {
             refused_by_catalog: AtomicBool::new(false),
             settled: AtomicU16::new(0),
             repeats: AtomicBool::new(false),
+            gives_credentials: AtomicBool::new(false),
             audited: AtomicBool::new(false),
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
@@ -151,6 +154,16 @@ impl RequestRecord {
     /// Notes the id of the batch, which is its transaction. Its answer depends on it, whether it is observed or not.
     pub fn began(&self, transaction: &(impl ToString + ?Sized)) {
         let _ = self.transaction.set(transaction.to_string());
+    }
+
+    /// Notes that its answer may hold the keys of a table's storage, which others do not get.
+    pub fn gives(&self) {
+        self.gives_credentials.store(true, Ordering::Relaxed);
+    }
+
+    /// True if its answer may hold the keys of a table's storage, which others do not get.
+    pub fn gives_credentials(&self) -> bool {
+        self.gives_credentials.load(Ordering::Relaxed)
     }
 
     /// Notes that it has one of the places of requests that are served.

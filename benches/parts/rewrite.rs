@@ -55,7 +55,13 @@ fn body_of_an_answer(bencher: Bencher<'_, '_>) {
             there: black_box(&there),
         };
         let to_client = |there: &Identifier| there.rebase(&from, &to);
-        rewrite::response(answered, black_box(&body), to_client, false)
+        rewrite::response(
+            answered,
+            black_box(&body),
+            to_client,
+            rewrite::Changes::default(),
+        )
+        .unwrap()
     });
 }
 

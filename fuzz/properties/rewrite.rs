@@ -6,7 +6,9 @@ use bytes::Bytes;
 use nsgate::error::Error;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{CheckedBody, RequestRoute, ResponseRoute, request, response};
+use nsgate::protocol::rewrite::{
+    Changes, CheckedBody, RequestRoute, ResponseRoute, request, response,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -134,7 +136,21 @@ fn answers(operation: Operation, body: &Bytes, manages: bool) {
         there: &id(&["x", "y", "n", "t"]),
     };
     let to_client = |id: &Identifier| id.rebase(&there, &here);
-    let answer = response(answered, body, to_client, manages);
+    let changes = Changes {
+        manages_versions: manages,
+        lacks_credentials: false,
+    };
+    let answer = response(answered, body, to_client, changes).expect("nothing is left out");
+    let stripped = Changes {
+        lacks_credentials: true,
+        ..changes
+    };
+    if let Ok(answer) = response(answered, body, to_client, stripped)
+        && let Ok(members) = serde_json::from_slice::<Members>(&answer)
+        && let Some(credentials) = members.get("storage_options")
+    {
+        assert_eq!(credentials.get(), "null");
+    }
     let fields = operation.response_id_fields();
     let Ok(members) = serde_json::from_slice::<Members>(body) else {
         return;

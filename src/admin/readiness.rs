@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::auth::keys::Keys;
 
-/// The reasons why requests cannot be served yet. The gateway is ready if there are none and all
-/// keys have come.
+/// The reasons why requests cannot be served yet. The gateway is ready if there are none and the keys of some issuer have
+/// come: one that is down must not keep out the callers of the others.
 #[derive(Default)]
 pub struct Readiness {
     /// The reasons that the composition root has set and not lifted.
@@ -29,7 +29,9 @@ impl Readiness {
     pub fn missing(&self, keys: &Keys) -> Vec<String> {
         let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         let held = reasons.iter().map(|reason| (*reason).to_owned());
-        let without = keys.issuers().iter().filter(|issuer| !issuer.has_keys());
+        let issuers = keys.issuers();
+        let serves = issuers.iter().any(|issuer| issuer.has_keys());
+        let without = issuers.iter().filter(|_| !serves);
         let keys = without.map(|issuer| {
             let name = issuer.policy().issuer();
             if issuer.known().is_some() {

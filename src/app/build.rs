@@ -179,7 +179,11 @@ fn files(backend: &BackendConfig) -> impl Iterator<Item = &Path> {
 
 /// Builds the access rules; `None` if every caller may do everything.
 pub(super) fn rules(config: &Config) -> Result<Option<Arc<Rules>>, Vec<BuildError>> {
-    let rules = config.authorization.as_deref().map(Rules::new).transpose();
+    let rules = config.authorization.as_deref().map(|rules| {
+        let rules = Rules::new(rules)?;
+        rules.keeping_credentials(&config.mounts)
+    });
+    let rules = rules.transpose();
     let rules = rules.map_err(|error| vec![BuildError::new("authorization", error)])?;
     Ok(rules.map(Arc::new))
 }

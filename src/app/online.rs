@@ -1,18 +1,22 @@
-//! `nsgate check --online`: whether each catalog answers, and whether batches can work with it and with their log.
+//! `nsgate check --online`: whether each catalog answers, whether batches can work with it and with their log, and whether
+//! the keys of each issuer can be had.
+
+use std::sync::Arc;
 
 use futures_util::future::{OptionFuture, join_all};
 
 use super::Failure;
 use super::workers;
+use crate::auth::keys::{Clock, Issuer, Keys, SystemClock};
 use crate::backend::{Backend, Versioning};
 use crate::batch::log::postgres;
 use crate::config::load::Loaded;
 use crate::config::{BackendConfig, Limits};
 use crate::metrics::Metrics;
 
-/// The answer of a backend, or of a batch log in PostgreSQL.
+/// The answer of a backend, an issuer, or a batch log in PostgreSQL.
 pub struct OnlineAnswer {
-    /// The name of the backend; `batch.log` for the log.
+    /// The name of the backend or the issuer; `batch.log` for the log.
     pub name: String,
     /// The key in the configuration.
     pub key: String,
@@ -22,8 +26,8 @@ pub struct OnlineAnswer {
     pub is_sound: bool,
 }
 
-/// Asks each configured catalog, with the gateway's own credentials or without any, for a table and its description, and the batch
-/// log. Returns the answers in the order of the backends' names, the log's last.
+/// Asks each configured catalog, with the gateway's own credentials or without any, for a table and its description, each issuer
+/// for its keys, and the batch log. Returns the answers in the order of the backends' names, then the issuers', the log's last.
 ///
 /// # Errors
 /// A runtime cannot be started.
@@ -35,16 +39,25 @@ pub fn check_online(loaded: &Loaded) -> Result<Vec<OnlineAnswer>, Failure> {
     let backends = config.backends.values();
     let metrics = Metrics::new();
     let asked = backends.map(|backend| ask(backend, &config.limits, &metrics));
-    let (answers, log) = runtime.block_on(async {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let keys = Keys::new(&config.auth, &clock, metrics.auth());
+    let keys = keys.map_err(|error| Failure::Configuration(error.to_string()))?;
+    let issuers = keys.issuers().iter().map(ask_issuer);
+    let (answers, issuers, log) = runtime.block_on(async {
         let log = config.batch.postgres();
         let log = log.as_ref().map(postgres::examine);
         let log: OptionFuture<_> = log.into();
-        tokio::join!(join_all(asked), log)
+        tokio::join!(join_all(asked), join_all(issuers), log)
     });
     let names = config.backends.keys();
     let names = names.map(|name| (name.clone(), format!("backends.{name}")));
     let log = log.map(|answer| (("batch.log".to_owned(), "batch.log".to_owned()), answer));
-    let answers = names.zip(answers).chain(log);
+    let of = |(index, issuer): (usize, &Arc<Issuer>)| {
+        let name = issuer.policy().issuer().to_owned();
+        (name, format!("auth.issuers[{index}]"))
+    };
+    let issuers = keys.issuers().iter().enumerate().map(of).zip(issuers);
+    let answers = names.zip(answers).chain(issuers).chain(log);
     let answers = answers.map(|((name, key), (words, is_sound))| OnlineAnswer {
         name,
         key,
@@ -52,6 +65,20 @@ pub fn check_online(loaded: &Loaded) -> Result<Vec<OnlineAnswer>, Failure> {
         is_sound,
     });
     Ok(answers.collect())
+}
+
+/// Returns what is to be said about the keys of an issuer, and whether there are any.
+async fn ask_issuer(issuer: &Arc<Issuer>) -> (String, bool) {
+    issuer.refresh().await;
+    if issuer.has_keys() {
+        return ("works: its keys can be had".to_owned(), true);
+    }
+    let error = issuer.trouble().error;
+    let cause = error.as_deref().unwrap_or("no answer");
+    (
+        format!("its tokens would be refused: its keys cannot be had: {cause}"),
+        false,
+    )
 }
 
 /// Returns what is to be said about one catalog, and whether it can do its part.

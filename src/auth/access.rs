@@ -12,7 +12,7 @@ mod denial;
 
 use std::sync::Arc;
 
-use crate::config::{Access as Need, AuthorizationRule, Unlisted};
+use crate::config::{Access as Need, AuthorizationRule, Mount, StorageCredentials, Unlisted};
 use crate::error::Error;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::protocol::operation::Access;
@@ -37,7 +37,24 @@ pub struct Rule {
 
 /// The rules of a configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Rules(Prefixes<Rule>);
+pub struct Rules {
+    rules: Prefixes<Rule>,
+    /// The mounts; empty if none of them keeps the keys of its storage from callers who may not write.
+    credentials: Prefixes<MountCredentials>,
+}
+
+/// Who gets the keys of the storage below a mount.
+#[derive(Clone, Debug)]
+struct MountCredentials {
+    namespace: Identifier,
+    kept: StorageCredentials,
+}
+
+impl PrefixEntry for MountCredentials {
+    fn prefix(&self) -> &Identifier {
+        &self.namespace
+    }
+}
 
 impl PrefixEntry for Rule {
     fn prefix(&self) -> &Identifier {
@@ -69,17 +86,45 @@ impl Rules {
             })
         };
         let rules = rules.iter().map(rule).collect::<Result<_, _>>()?;
-        Ok(Self(Prefixes::new(rules)))
+        Ok(Self {
+            rules: Prefixes::new(rules),
+            credentials: Prefixes::default(),
+        })
+    }
+
+    /// Keeps the keys of the storage as the mounts say.
+    ///
+    /// # Errors
+    /// A namespace is no identifier; a loaded configuration has no such namespace.
+    pub fn keeping_credentials(mut self, mounts: &[Mount]) -> Result<Self, IdentifierError> {
+        let strips = |mount: &Mount| mount.storage_credentials == StorageCredentials::Strip;
+        if mounts.iter().any(strips) {
+            let mounts = mounts.iter().map(|mount| {
+                Ok(MountCredentials {
+                    namespace: Identifier::from_names(&mount.namespace)?,
+                    kept: mount.storage_credentials,
+                })
+            });
+            self.credentials = Prefixes::new(mounts.collect::<Result<_, _>>()?);
+        }
+        Ok(self)
+    }
+
+    /// Says whether `caller`, who may read `id`, gets the keys of its storage; `None` if everybody gets them.
+    pub fn credentials_for(&self, caller: &Principal, id: &Identifier) -> Option<bool> {
+        let mount = self.credentials.find(id)?;
+        (mount.kept == StorageCredentials::Strip)
+            .then(|| self.decide(caller, Access::Write, id).is_ok())
     }
 
     /// Returns the rule that decides about `id`: the one with the longest prefix of its names.
     pub fn find(&self, id: &Identifier) -> Option<&Rule> {
-        self.0.find(id)
+        self.rules.find(id)
     }
 
     /// Returns the rules strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Rule> {
-        self.0.below(id).iter()
+        self.rules.below(id).iter()
     }
 
     /// Decides whether `caller` may use an operation with this access at `id`.
@@ -192,12 +237,7 @@ impl Rules {
 
 impl Rule {
     fn allows(&self, caller: &Principal, access: Access) -> bool {
-        match self.need(access) {
-            Need::Scope(scope) => caller.has_scope(scope),
-            Need::Claim { claim, any_of } => caller.has_claim(claim, any_of),
-            Need::AnyCaller => true,
-            Need::Deny => false,
-        }
+        is_met(self.need(access), caller)
     }
 
     /// Returns the identifier that `id`, which this rule covers, has in a catalog that keeps joined names; `None` if it
@@ -218,6 +258,16 @@ impl Rule {
             Access::Read => &self.read,
             Access::Write => &self.write,
         }
+    }
+}
+
+fn is_met(need: &Need, caller: &Principal) -> bool {
+    match need {
+        Need::Scope(scope) => caller.has_scope(scope),
+        Need::Claim { claim, any_of } => caller.has_claim(claim, any_of),
+        Need::Issued { issuer, need } => **caller.issuer() == **issuer && is_met(need, caller),
+        Need::AnyCaller => true,
+        Need::Deny => false,
     }
 }
 

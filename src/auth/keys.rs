@@ -97,7 +97,7 @@ impl Keys {
         join_all(issuers.map(|issuer| Issuer::keep_fresh(Arc::downgrade(issuer)))).await;
     }
 
-    /// Returns the issuers whose keys have not come yet: while there are any, the gateway is not ready.
+    /// Returns the issuers whose keys have not come yet.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let without = self.issuers.iter().filter(|issuer| !issuer.has_keys());
         without.map(|issuer| issuer.policy().issuer())

@@ -13,7 +13,24 @@ pub struct Mount {
     pub backend: String,
     /// The prefix as the catalog spells it; equal to `namespace` unless configured.
     pub backend_namespace: Vec<String>,
+    /// Who gets the keys of the tables' storage.
+    pub storage_credentials: StorageCredentials,
 }
+
+/// `storage_credentials` of a mount: what becomes of the `storage_options` in a catalog's answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StorageCredentials {
+    /// Everybody who may read a table gets them.
+    #[default]
+    Pass,
+    /// Who may not write a table does not get them.
+    Strip,
+}
+
+const STORAGE_CREDENTIALS: [(&str, StorageCredentials); 2] = [
+    ("pass", StorageCredentials::Pass),
+    ("strip", StorageCredentials::Strip),
+];
 
 /// An entry of `authorization`: the permissions that callers need below `namespace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +70,13 @@ pub enum Access {
         /// The accepted values; never empty.
         any_of: Vec<String>,
     },
+    /// That permission in a token of this issuer. Names of scopes and claims mean something else at each issuer.
+    Issued {
+        /// The token's `iss`.
+        issuer: String,
+        /// What the token must have besides; never [`Deny`](Self::Deny), and not `Issued` again.
+        need: Box<Self>,
+    },
     /// Every caller has permission, also without a token where `auth.anonymous` lets callers in.
     AnyCaller,
     /// No caller has permission.
@@ -74,6 +98,7 @@ impl Mount {
             namespace: owned(namespace),
             backend: backend.to_owned(),
             backend_namespace: owned(backend_namespace),
+            storage_credentials: StorageCredentials::Pass,
         }
     }
 }
@@ -83,6 +108,7 @@ pub(super) struct MountFile {
     namespace: Vec<String>,
     backend: String,
     backend_namespace: Option<Vec<String>>,
+    storage_credentials: StorageCredentials,
 }
 
 /// The permission that a caller needs, in the form of the file.
@@ -90,6 +116,7 @@ pub(super) struct AccessFile {
     scope: Option<String>,
     claim: Option<String>,
     any_of: Option<Vec<String>>,
+    issuer: Option<String>,
     any_caller: bool,
     deny: bool,
 }
@@ -105,6 +132,7 @@ impl Section for MountFile {
             namespace: Vec::new(),
             backend: String::new(),
             backend_namespace: None,
+            storage_credentials: StorageCredentials::Pass,
         }
     }
 
@@ -128,6 +156,12 @@ impl Section for MountFile {
             &mut self.backend_namespace,
             maybe(list(0, NAMES, name())),
             "The prefix as the catalog spells it; absent: the same.",
+        );
+        keys.key(
+            "storage_credentials",
+            &mut self.storage_credentials,
+            choice(&STORAGE_CREDENTIALS),
+            "Who gets the `storage_options` of a catalog's answers, which may be keys that write: `pass`, who may read; `strip`, only who may write.",
         );
     }
 }
@@ -153,6 +187,7 @@ impl Shaped for Mount {
                 .unwrap_or_else(|| file.namespace.clone()),
             namespace: file.namespace,
             backend: file.backend,
+            storage_credentials: file.storage_credentials,
         })
     }
 
@@ -161,6 +196,7 @@ impl Shaped for Mount {
             namespace: self.namespace.clone(),
             backend: self.backend.clone(),
             backend_namespace: Some(self.backend_namespace.clone()),
+            storage_credentials: self.storage_credentials,
         }
     }
 }
@@ -213,6 +249,7 @@ impl Section for AccessFile {
             scope: None,
             claim: None,
             any_of: None,
+            issuer: None,
             any_caller: false,
             deny: false,
         }
@@ -241,6 +278,12 @@ impl Section for AccessFile {
             )),
             "Values of `claim`.",
         );
+        keys.key(
+            "issuer",
+            &mut self.issuer,
+            maybe(text("an issuer of `auth.issuers`")),
+            "Beside another key: in a token of this issuer only. Absent: of any.",
+        );
         keys.key("any_caller", &mut self.any_caller, flag(), "Everybody may.");
         keys.key("deny", &mut self.deny, flag(), "Nobody may.");
     }
@@ -249,12 +292,50 @@ impl Section for AccessFile {
 impl Shaped for Access {
     type File = AccessFile;
 
-    fn from_file(file: AccessFile, reader: &mut Reader<'_>) -> Option<Self> {
+    fn from_file(mut file: AccessFile, reader: &mut Reader<'_>) -> Option<Self> {
+        let issuer = file.issuer.take();
+        let need = Self::without_issuer(file, reader)?;
+        Some(match issuer {
+            None => need,
+            Some(_) if need == Self::Deny => {
+                reader.problem_at("issuer", "says whose callers may, and `deny` says that nobody may; remove one of the two");
+                need
+            }
+            Some(issuer) => Self::Issued {
+                issuer,
+                need: Box::new(need),
+            },
+        })
+    }
+
+    fn to_file(&self) -> AccessFile {
+        let mut file = AccessFile::blank();
+        match self {
+            Self::Scope(scope) => file.scope = Some(scope.clone()),
+            Self::Claim { claim, any_of } => {
+                file.claim = Some(claim.clone());
+                file.any_of = Some(any_of.clone());
+            }
+            Self::Issued { issuer, need } => {
+                file = need.to_file();
+                file.issuer = Some(issuer.clone());
+            }
+            Self::AnyCaller => file.any_caller = true,
+            Self::Deny => file.deny = true,
+        }
+        file
+    }
+}
+
+impl Access {
+    /// Returns what a file says apart from `issuer`, if it says one thing.
+    fn without_issuer(file: AccessFile, reader: &mut Reader<'_>) -> Option<Self> {
         match file {
             AccessFile {
                 scope: Some(scope),
                 claim: None,
                 any_of: None,
+                issuer: None,
                 any_caller: false,
                 deny: false,
             } => {
@@ -270,6 +351,7 @@ impl Shaped for Access {
                 scope: None,
                 claim: Some(claim),
                 any_of: Some(any_of),
+                issuer: None,
                 any_caller: false,
                 deny: false,
             } => Some(Self::Claim { claim, any_of }),
@@ -277,6 +359,7 @@ impl Shaped for Access {
                 scope: None,
                 claim: None,
                 any_of: None,
+                issuer: None,
                 any_caller: true,
                 deny: false,
             } => Some(Self::AnyCaller),
@@ -284,6 +367,7 @@ impl Shaped for Access {
                 scope: None,
                 claim: None,
                 any_of: None,
+                issuer: None,
                 any_caller: false,
                 deny: true,
             } => Some(Self::Deny),
@@ -292,19 +376,5 @@ impl Shaped for Access {
                 None
             }
         }
-    }
-
-    fn to_file(&self) -> AccessFile {
-        let mut file = AccessFile::blank();
-        match self {
-            Self::Scope(scope) => file.scope = Some(scope.clone()),
-            Self::Claim { claim, any_of } => {
-                file.claim = Some(claim.clone());
-                file.any_of = Some(any_of.clone());
-            }
-            Self::AnyCaller => file.any_caller = true,
-            Self::Deny => file.deny = true,
-        }
-        file
     }
 }

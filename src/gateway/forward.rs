@@ -78,6 +78,7 @@ where
         asked: id,
         there,
         keeps_path: elsewhere.is_none(),
+        lacks_credentials: RequestContext::of(request.extensions()).lacks_credentials,
         mount,
         backend,
     };
@@ -289,7 +290,14 @@ impl<'a> Owner<'a> {
                 Ok(_held) if batches.names().is_hidden(key) => Err(self.not_found()),
                 Ok(_held) => match needed_locks::may_send(request) {
                     Err(error) => Err(error),
-                    Ok(()) => self.ask_latest(batches, request).await,
+                    Ok(()) => {
+                        let table = key();
+                        tokio::select! {
+                            biased;
+                            answer = self.ask_latest(batches, request) => answer,
+                            error = batches.gives_way(&table) => Err(error),
+                        }
+                    }
                 },
                 Err(error) => Err(error),
             },

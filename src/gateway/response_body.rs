@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::response::Parts;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 
 use crate::backend::{AnswerReader, Backend, Failure};
 use crate::body::Body;
@@ -30,6 +30,8 @@ pub(super) struct BodyChange<'a> {
     pub(super) there: &'a Identifier,
     /// True if client and catalog spell identifiers alike.
     pub(super) keeps_path: bool,
+    /// True if the answer must not hold the keys of the table's storage.
+    pub(super) lacks_credentials: bool,
     pub(super) mount: &'a Mount,
     pub(super) backend: &'a Backend,
 }
@@ -37,7 +39,7 @@ pub(super) struct BodyChange<'a> {
 impl BodyChange<'_> {
     /// True if answers to this request may have to be changed.
     pub(super) fn is_needed(&self) -> bool {
-        self.respells() || self.manages()
+        self.respells() || self.manages() || self.lacks_credentials
     }
 
     fn respells(&self) -> bool {
@@ -55,7 +57,9 @@ impl BodyChange<'_> {
     /// Changes a successful JSON answer; returns others unchanged. Most answers arrive whole with their heads; only
     /// the others need a timer and a buffer.
     pub(super) fn apply(&self, response: Response<Body>) -> Result<RewrittenBody, Error> {
-        if !response.status().is_success() || !says_json(response.headers()) {
+        if !response.status().is_success()
+            || !(self.lacks_credentials || says_json(response.headers()))
+        {
             return Ok(RewrittenBody::Whole(response));
         }
         if is_encoded(response.headers()) {
@@ -65,7 +69,7 @@ impl BodyChange<'_> {
         }
         let (head, body) = response.into_parts();
         Ok(match AnswerReader::begin(body) {
-            Ok(read) => RewrittenBody::Whole(self.change(head, &self.read(read)?)),
+            Ok(read) => RewrittenBody::Whole(self.change(head, &self.read(read)?)?),
             Err(reading) => RewrittenBody::Partly(head, reading),
         })
     }
@@ -79,21 +83,30 @@ impl BodyChange<'_> {
         timeout: Duration,
     ) -> Result<Response<Body>, Error> {
         let body = self.read(reading.finish(timeout).await)?;
-        Ok(self.change(head, &body))
+        self.change(head, &body)
     }
 
-    fn change(&self, mut head: Parts, body: &Bytes) -> Response<Body> {
+    fn change(&self, mut head: Parts, body: &Bytes) -> Result<Response<Body>, Error> {
         let answered = rewrite::ResponseRoute {
             operation: self.operation,
             asked: self.asked,
             there: self.there,
         };
         let to_client = |there: &Identifier| self.mount.to_client(there);
-        let body = rewrite::response(answered, body, to_client, self.manages());
+        let changes = rewrite::Changes {
+            manages_versions: self.manages(),
+            lacks_credentials: self.lacks_credentials,
+        };
+        let body = rewrite::response(answered, body, to_client, changes);
+        let body = body.map_err(|cause| {
+            let name = self.backend.name();
+            let message = format!("backend `{name}` sent a description of the table that cannot be read, so it may hold what is not for this caller");
+            Error::unavailable(message).with_status(StatusCode::BAD_GATEWAY).with_cause(cause)
+        })?;
         // The HTTP server sets the length of the new body.
         head.headers.remove(CONTENT_LENGTH);
         head.headers.remove(TRANSFER_ENCODING);
-        Response::from_parts(head, Body::full(body))
+        Ok(Response::from_parts(head, Body::full(body)))
     }
 
     fn read(&self, read: Result<Bytes, Failure>) -> Result<Bytes, Error> {

@@ -16,6 +16,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::principal::Principal;
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
+use crate::request::RequestRecord;
 use crate::request::context::RequestContext;
 
 static ROOT: LazyLock<Identifier> = LazyLock::new(Identifier::root);
@@ -73,6 +74,15 @@ fn decide(rules: &Arc<Rules>, request: &mut Request<Body>) -> Result<(), Error> 
         }
         _ => by_path(rules, caller, operation, id)?,
     };
+    if operation == Operation::DescribeTable
+        && let Some(gives) = rules.credentials_for(caller, id)
+    {
+        RequestContext::more(request.extensions_mut()).lacks_credentials = !gives;
+        if gives {
+            RequestRecord::of(request).gives();
+        }
+        return Ok(());
+    }
     if decided == PathDecision::InPart {
         let rights = Rights::new(Arc::clone(rules), caller.clone());
         request.extensions_mut().insert(rights);

@@ -10,4 +10,4 @@ mod response;
 
 pub(super) use field::refuse_resembling;
 pub use request::{CheckedBody, RequestRoute, request};
-pub use response::{ResponseRoute, response};
+pub use response::{Changes, ResponseRoute, response};

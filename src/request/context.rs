@@ -33,6 +33,8 @@ pub struct RequestContext {
     pub context: Option<Context>,
     /// The reason why the request is malformed, and must be refused.
     pub malformed: Option<&'static str>,
+    /// True if the answer must not hold the keys of the table's storage.
+    pub lacks_credentials: bool,
     /// True if another gateway has passed the request on.
     pub is_passed_on: bool,
     /// The time at which the request came, if it has waited for an owner of the batch log since.
@@ -48,6 +50,7 @@ static NOTHING: RequestContext = RequestContext {
     principal: None,
     context: None,
     malformed: None,
+    lacks_credentials: false,
     is_passed_on: false,
     came: None,
 };

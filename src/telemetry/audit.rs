@@ -220,7 +220,10 @@ fn event_of(exchange: &RequestRecord) -> Option<Event> {
     if is_denied {
         Some(Event::Refusal)
     } else {
-        (operation.access() == Access::Write).then_some(Event::Change)
+        match operation.access() {
+            Access::Write => Some(Event::Change),
+            Access::Read => exchange.gives_credentials().then_some(Event::Credentials),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ async fn line_of(world: &World, request: &str) -> Value {
 }
 
 /// Waits until at least `count` lines have this value at `key`, and returns all that have it.
-async fn matching(world: &World, key: &str, value: &str, count: usize) -> Vec<Value> {
+pub async fn matching(world: &World, key: &str, value: &str, count: usize) -> Vec<Value> {
     waited(world, value, count, |line| line[key] == value).await
 }
 

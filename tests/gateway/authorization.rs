@@ -4,6 +4,7 @@ mod batches;
 mod listing;
 mod matrix;
 mod silence;
+mod storage_keys;
 mod transactions;
 
 use serde_json::{Value, json};

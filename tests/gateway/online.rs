@@ -42,6 +42,7 @@ async fn a_check_asks_each_catalog() {
 south: works: the gateway says managed_versioning for it; the catalog must be able to create versions
 void: answers, but has no table to look at
 west: works: it says managed_versioning
+https://issuer.test: works: its keys can be had
 ok
 ";
     assert_eq!(text(&good.stdout), lines);
@@ -122,6 +123,7 @@ async fn a_catalog_that_needs_no_credentials_is_asked_without_any() {
     assert!(good.status.success(), "{good:?}");
     let lines = "east: works: it says managed_versioning
 west: works: it says managed_versioning
+https://issuer.test: works: its keys can be had
 ok
 ";
     assert_eq!(text(&good.stdout), lines);

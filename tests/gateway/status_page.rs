@@ -286,7 +286,7 @@ async fn an_issuer_without_keys_is_the_headline_and_refused_callers_are_counted(
     });
     let told = told.await;
     let headline = told["headline"].as_str().unwrap();
-    let expected = "not ready: the keys of https://idp.test have not been fetched yet";
+    let expected = "there are no keys of https://idp.test, so its tokens are refused";
     // The other one is about the callers.
     assert_eq!(headline, format!("{expected} (and 1 more)"));
     let refused = &told["refused"];

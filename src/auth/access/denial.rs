@@ -81,15 +81,7 @@ impl<'a> Denial<'a> {
         DeniedBy {
             namespace: self.rule.map(Rule::spelled),
             access: verb(self.access),
-            needs: match need {
-                Some(Need::Scope(scope)) => format!("scope {scope}"),
-                Some(Need::Claim { claim, any_of }) => {
-                    format!("claim {claim}: {}", any_of.join(", "))
-                }
-                Some(Need::AnyCaller) => "any caller".to_owned(),
-                Some(Need::Deny) => "nobody is allowed".to_owned(),
-                None => "a rule that covers the name".to_owned(),
-            },
+            needs: need.map_or_else(|| "a rule that covers the name".to_owned(), audited),
         }
     }
 
@@ -97,7 +89,11 @@ impl<'a> Denial<'a> {
     /// 3.1); `None` if the rule needs no scope, or one that cannot be written in a challenge.
     fn challenge(&self) -> Option<HeaderValue> {
         let need = self.shown().map(|rule| rule.need(self.access));
-        let Some(Need::Scope(scope)) = need else {
+        let need = match need? {
+            Need::Issued { need, .. } => need,
+            need => need,
+        };
+        let Need::Scope(scope) = need else {
             return None;
         };
         // These are the characters of a scope (RFC 6749, section 3.3).
@@ -121,6 +117,16 @@ impl From<Denial<'_>> for Error {
     }
 }
 
+fn audited(need: &Need) -> String {
+    match need {
+        Need::Scope(scope) => format!("scope {scope}"),
+        Need::Claim { claim, any_of } => format!("claim {claim}: {}", any_of.join(", ")),
+        Need::Issued { issuer, need } => format!("{}, of {issuer}", audited(need)),
+        Need::AnyCaller => "any caller".to_owned(),
+        Need::Deny => "nobody is allowed".to_owned(),
+    }
+}
+
 fn verb(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
@@ -136,6 +142,7 @@ fn words(need: &Need) -> String {
         Need::Claim { claim, .. } => {
             format!("needs the claim `{claim}` with a value that the rule accepts")
         }
+        Need::Issued { need, .. } => format!("{}, in a token of another issuer", words(need)),
         Need::AnyCaller => "allows every caller".to_owned(),
         Need::Deny => "allows nobody".to_owned(),
     }

@@ -241,6 +241,30 @@ fn a_denial_says_what_is_needed_and_nothing_of_what_there_is() {
     );
 }
 
+#[test]
+fn a_rule_of_one_issuer_is_met_by_no_token_of_another() {
+    let caller = caller(&["one"], "hr");
+    for (issuer, may) in [
+        ("https://one.test", true),
+        ("https://two.test", false),
+        ("", false),
+    ] {
+        for need in [scope("one"), team("hr"), Need::AnyCaller] {
+            let rules = Rules::new(&[AuthorizationRule {
+                namespace: Vec::new(),
+                read: issued(issuer, need.clone()),
+                write: Need::Deny,
+                unlisted: None,
+            }]);
+            let decided = rules
+                .unwrap()
+                .decide(&caller, Access::Read, &id(&["t"]))
+                .is_ok();
+            assert_eq!(decided, may, "{issuer} {need:?}");
+        }
+    }
+}
+
 impl Dice {
     /// Returns names of which some are prefixes of others.
     fn names(&mut self, most: usize) -> Vec<&'static str> {
@@ -250,12 +274,21 @@ impl Dice {
     }
 
     fn need(&mut self) -> Need {
-        match self.below(4) {
+        match self.below(6) {
             0 => Need::Deny,
             1 => team("hr"),
-            2 => scope("one"),
+            2 => issued("https://one.test", scope("one")),
+            3 => issued("https://other", scope("one")),
+            4 => scope("one"),
             _ => scope("two"),
         }
+    }
+}
+
+fn issued(issuer: &str, need: Need) -> Need {
+    Need::Issued {
+        issuer: issuer.to_owned(),
+        need: Box::new(need),
     }
 }
 
@@ -273,6 +306,7 @@ impl Model {
         match need {
             Some(Need::Scope(scope)) => scope == "one" && one,
             Some(Need::Claim { .. }) => hr,
+            Some(Need::Issued { issuer, .. }) => issuer == "https://one.test" && one,
             Some(Need::AnyCaller) => true,
             Some(Need::Deny) | None => false,
         }

@@ -105,10 +105,11 @@ fn authorization(said: &mut String, rules: Option<&PlacedRules<'_>>, id: &Identi
     lines(said, "rule below it", below);
 }
 
-fn need(need: &Access) -> String {
-    match need {
+fn need(wanted: &Access) -> String {
+    match wanted {
         Access::Scope(scope) => format!("scope {scope}"),
         Access::Claim { claim, any_of } => format!("claim {claim}: {}", any_of.join(" or ")),
+        Access::Issued { issuer, need: rest } => format!("{}, of {issuer}", need(rest)),
         Access::AnyCaller => "any caller".to_owned(),
         Access::Deny => "denied".to_owned(),
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::prefixes::Prefixes;
 use crate::config::load::reader::Reader;
 use crate::config::mount::MAX_NAMES;
-use crate::config::{Access, AuthorizationRule, Config, Mount};
+use crate::config::{Access, AuthorizationRule, Config, Mount, StorageCredentials};
 use crate::protocol::claims::TLS_SUBJECT;
 
 /// The most pairs of mounts that are checked for two names of one table. A file has more only if thousands of mounts
@@ -15,6 +15,12 @@ const MAX_PAIRS: usize = 1 << 20;
 /// Records the problems of the rules, and what seems to be one.
 pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
     let Some(rules) = &config.authorization else {
+        for (index, mount) in config.mounts.iter().enumerate() {
+            if mount.storage_credentials == StorageCredentials::Strip {
+                let key = format!("mounts[{index}].storage_credentials");
+                reader.warn_at(&key, "keeps the keys of the storage from callers who may not write, and without `authorization` every caller may; write rules below `authorization`");
+            }
+        }
         return;
     };
     if rules.is_empty() && reader.has_no_problem_below("authorization") {
@@ -43,6 +49,9 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
             reader.problem_at(&format!("{key}.namespace"), message);
         }
     }
+    if reader.has_no_problem_below("authorization") && reader.has_no_problem_below("auth") {
+        issued(config, reader, rules);
+    }
     if reader.has_no_problem_below("authorization") && reader.has_no_problem_below("mounts") {
         two_names(config, &mounts, reader, rules);
     }
@@ -64,8 +73,7 @@ fn idle(
 
 /// Warns about a permission that no caller can have.
 fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
-    let of_certificate = matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT);
-    if of_certificate {
+    if is_of_certificate(need) {
         let tls = config.listen.tls.as_ref();
         if tls.is_none_or(|tls| tls.client_ca.is_none())
             && reader.has_no_problem_below("listen.tls")
@@ -75,6 +83,36 @@ fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
     } else if config.auth.anonymous && !matches!(need, Access::AnyCaller | Access::Deny) {
         reader.warn_at(key, "asks for something in a token, and `auth.anonymous` lets everyone in without one, so nobody may; name the issuers of the tokens instead");
     }
+}
+
+/// Warns about a permission that any of several issuers may give, whose scopes and claims may mean different things, and
+/// about an issuer that is none.
+fn issued(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule]) {
+    let issuers = &config.auth.issuers;
+    let mut is_told = issuers.len() < 2;
+    for (index, rule) in rules.iter().enumerate() {
+        for (what, need) in [("read", &rule.read), ("write", &rule.write)] {
+            let key = format!("authorization[{index}].{what}");
+            match need {
+                Access::Issued { issuer, .. }
+                    if !issuers.iter().any(|known| known.issuer == *issuer) =>
+                {
+                    let message = "is no issuer of `auth.issuers`, so nobody may; write one of them, byte for byte";
+                    reader.warn_at(&format!("{key}.issuer"), message);
+                }
+                Access::Scope(_) | Access::Claim { .. } if !is_told && !is_of_certificate(need) => {
+                    is_told = true;
+                    let message = "counts in the tokens of every issuer, and another issuer may give it to anybody; write `issuer: ISSUER` beside it here and in all rules, unless it means the same at all of them";
+                    reader.warn_at(&key, message);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_of_certificate(need: &Access) -> bool {
+    matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT)
 }
 
 /// Warns about a table with two names and different rules: a caller that may do something under either name may do it

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    use crate::config::{BackendConfig, Implementation, Mount, Secret};
+    use crate::config::{BackendConfig, Implementation, Mount, Secret, StorageCredentials};
 
     fn lake() -> Config {
         let uri = "http://127.0.0.1:1".parse().unwrap();
@@ -219,6 +219,7 @@ mod tests {
             namespace: vec!["a".to_owned()],
             backend: "lake".to_owned(),
             backend_namespace: Vec::new(),
+            storage_credentials: StorageCredentials::Pass,
         });
         let more = BackendConfig::rest("more", "http://127.0.0.1:2".parse().unwrap());
         wanted.backends.insert("more".to_owned(), more);

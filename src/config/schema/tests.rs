@@ -208,7 +208,14 @@ fn a_key_is_found_in_the_sections_that_have_it() {
             vec!["`backends.NAME.properties`", "`backends.NAME.selects`"],
         ),
         ("listen", vec!["the top level"]),
-        ("issuer", vec!["`auth.issuers[]`"]),
+        (
+            "issuer",
+            vec![
+                "`auth.issuers[]`",
+                "`authorization[].read`",
+                "`authorization[].write`",
+            ],
+        ),
         ("nonsense", vec![]),
     ] {
         assert_eq!(super::sections_with(name), expected, "{name}");

@@ -1,5 +1,5 @@
-//! Rewrites the body of a successful answer: the identifiers in the fields that `operation/table.rs` names, and
-//! `managed_versioning`.
+//! Rewrites the body of a successful answer: the identifiers in the fields that `operation/table.rs` names,
+//! `managed_versioning`, and `storage_options`.
 
 use std::borrow::Cow;
 
@@ -12,6 +12,17 @@ use crate::protocol::operation::Operation;
 
 /// The field that tells clients whether the catalog manages a table's versions.
 const MANAGED: &str = "managed_versioning";
+/// The field with the keys of a table's storage.
+const CREDENTIALS: &str = "storage_options";
+
+/// The changes that an answer needs besides the spelling of identifiers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// True if `managed_versioning: true` belongs into the answers to describe and declare.
+    pub manages_versions: bool,
+    /// True if the answer must not hold the keys of the table's storage.
+    pub lacks_credentials: bool,
+}
 
 /// The request that is answered.
 #[derive(Clone, Copy, Debug)]
@@ -24,20 +35,23 @@ pub struct ResponseRoute<'a> {
     pub there: &'a Identifier,
 }
 
-/// Changes an answer's identifiers to the client's spelling, and sets `managed_versioning: true` in the
-/// answers to describe and declare if `manages_versions` is true.
+/// Changes an answer's identifiers to the client's spelling, and what `changes` says.
 ///
 /// `to_client` translates the catalog's identifiers; `None` for one that is outside of the mount: then the
 /// identifier of the request is used. A body that does not follow the contract is passed on unchanged.
+///
+/// # Errors
+/// The body does not follow the contract, and something in it would have to be left out.
 pub fn response(
     answered: ResponseRoute<'_>,
     body: &Bytes,
     to_client: impl Fn(&Identifier) -> Option<Identifier>,
-    manages_versions: bool,
-) -> Bytes {
-    match collect(answered, body, &to_client, manages_versions) {
-        Ok(edits) => edits.apply(body.clone()),
-        Err(_) => body.clone(),
+    changes: Changes,
+) -> Result<Bytes, Error> {
+    match collect(answered, body, &to_client, changes) {
+        Ok(edits) => Ok(edits.apply(body.clone())),
+        Err(error) if changes.lacks_credentials => Err(error),
+        Err(_) => Ok(body.clone()),
     }
 }
 
@@ -45,7 +59,7 @@ fn collect(
     answered: ResponseRoute<'_>,
     body: &Bytes,
     to_client: &dyn Fn(&Identifier) -> Option<Identifier>,
-    manages_versions: bool,
+    changes: Changes,
 ) -> Result<Edits, Error> {
     let document = Document::new(body)?;
     let mut edits = Edits::default();
@@ -53,16 +67,22 @@ fn collect(
         answered.operation,
         Operation::DescribeTable | Operation::DeclareTable
     );
-    let sets_managed = manages_versions && says_managed;
+    let sets_managed = changes.manages_versions && says_managed;
     let mut managed = false;
     let id_fields = answered.operation.response_id_fields();
-    let wanted = |name: &str| id_fields.contains(&name) || sets_managed && name == MANAGED;
+    let wanted = |name: &str| {
+        id_fields.contains(&name)
+            || sets_managed && name == MANAGED
+            || changes.lacks_credentials && name == CREDENTIALS
+    };
     let members =
         document.all_members_where(document.text, "the answer", &wanted, &mut |member| {
             let span = document.span(member.value);
             if member.name == MANAGED {
                 managed = true;
                 edits.replace(document, span, "true");
+            } else if member.name == CREDENTIALS {
+                edits.replace(document, span, "null");
             } else if let Some(here) = answered.renamed(&member, to_client) {
                 edits.rename(document, span, &here);
             }

@@ -35,6 +35,8 @@ const SCHEMA: u8 = 1;
 pub(super) enum Event {
     /// A request that changes something.
     Change,
+    /// A read of the keys of a table's storage, where a mount keeps them from others.
+    Credentials,
     /// A request that was refused because of its caller.
     Refusal,
     /// The decision about a batch, or the end of its rollback.

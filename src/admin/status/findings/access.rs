@@ -10,13 +10,17 @@ const REFUSALS: u64 = 100;
 /// … if the last one is not older than this, in seconds.
 const LATELY: u64 = 300;
 
-/// Returns what is the matter with issuers whose keys serve.
+/// Returns what is the matter with the keys of issuers. If none has any, the gateway is not ready, and that is told.
 pub(super) fn issuers(report: &StatusReport) -> Vec<Finding> {
-    let with_keys = report.issuers.iter().filter(|issuer| issuer.has_keys);
-    let findings = with_keys.filter_map(|issuer| {
+    let serves = report.issuers.iter().any(|issuer| issuer.has_keys);
+    let told = report.issuers.iter().filter(|_| serves);
+    let findings = told.filter_map(|issuer| {
         let age = issuer.age_seconds.unwrap_or_default();
         let name = &issuer.issuer;
-        let finding = if age > OLD {
+        let finding = if !issuer.has_keys {
+            let what = format!("there are no keys of {name}, so its tokens are refused");
+            Finding::new(Urgency::Critical, what).alert("NsgateKeysMissing")
+        } else if age > OLD {
             let what = format!("the keys of {name} are {} old", span(age));
             Finding::new(Urgency::Critical, what).alert("NsgateKeysOld")
         } else if issuer.failures > 0 {

@@ -42,13 +42,18 @@ fn granted(rules: &PlacedRules<'_>, access: Access, id: &Identifier) -> String {
     let Some(rule) = rules.rules.find(id) else {
         return "yes".to_owned();
     };
-    let has = match rule.need(access) {
+    let has = has(rule.need(access));
+    format!("yes: {has} ({})", named(rules, rule, access))
+}
+
+fn has(need: &Need) -> String {
+    match need {
         Need::Scope(scope) => format!("it has the scope {scope}"),
         Need::Claim { claim, any_of } => format!("its claim {claim} is {}", any_of.join(" or ")),
+        Need::Issued { issuer, need } => format!("{}, and is of {issuer}", has(need)),
         Need::AnyCaller => "every caller may".to_owned(),
         Need::Deny => String::new(),
-    };
-    format!("yes: {has} ({})", named(rules, rule, access))
+    }
 }
 
 fn denied(
@@ -70,7 +75,16 @@ fn denied(
     } else {
         ""
     };
-    let lacks = match rule.need(access) {
+    let lacks = lacks(rule.need(access), caller);
+    format!("no: {reach}{lacks} ({})", named(rules, rule, access))
+}
+
+fn lacks(need: &Need, caller: &Principal) -> String {
+    match need {
+        Need::Issued { issuer, .. } if **caller.issuer() != **issuer => {
+            format!("the rule is for callers of {issuer} only")
+        }
+        Need::Issued { need, .. } => lacks(need, caller),
         Need::Scope(scope) => format!("it lacks the scope {scope}; a token with this scope could"),
         Need::Claim { claim, any_of } => {
             let values = any_of.join(" or ");
@@ -85,8 +99,7 @@ fn denied(
         Need::AnyCaller | Need::Deny => {
             "the rule denies it to every caller; change it, or add a longer rule".to_owned()
         }
-    };
-    format!("no: {reach}{lacks} ({})", named(rules, rule, access))
+    }
 }
 
 /// Returns the name of a rule, and the place of what it needs.

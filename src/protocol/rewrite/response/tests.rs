@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Identifier, Operation, ResponseRoute, response};
+use super::{Changes, Identifier, Operation, ResponseRoute, response};
 
 fn answer(operation: Operation, body: &'static str, manages_versions: bool) -> Bytes {
     let id = |names: &[&str]| Identifier::from_names(names).unwrap();
@@ -13,7 +13,11 @@ fn answer(operation: Operation, body: &'static str, manages_versions: bool) -> B
         asked: &id(&["lab", "n", "t"]),
         there: &id(&["x", "y", "n", "t"]),
     };
-    response(answered, &body, to_client, manages_versions)
+    let changes = Changes {
+        manages_versions,
+        lacks_credentials: false,
+    };
+    response(answered, &body, to_client, changes).unwrap()
 }
 
 #[test]
@@ -110,6 +114,36 @@ fn an_answer_that_is_spelled_alike_is_not_copied() {
         there: &id,
     };
     let same = |there: &Identifier| Some(there.clone());
-    let out = response(answered, &body, same, false);
+    let out = response(answered, &body, same, Changes::default()).unwrap();
     assert_eq!(out.as_ptr(), body.as_ptr());
+}
+
+#[test]
+fn the_keys_of_the_storage_are_left_out() {
+    let id = Identifier::from_names(["t"]).unwrap();
+    let answered = ResponseRoute {
+        operation: Operation::DescribeTable,
+        asked: &id,
+        there: &id,
+    };
+    let changes = Changes {
+        manages_versions: false,
+        lacks_credentials: true,
+    };
+    let same = |there: &Identifier| Some(there.clone());
+    let of = |body: &'static str| response(answered, &body.into(), same, changes);
+    for body in [
+        r#"{"version":1,"storage_options":{"secret":"k"}}"#,
+        r#"{"version":1,"storage_options" : {"secret":"k"}, "storage_options":["secret"]}"#,
+        r#"{"storage_options":"secret","version":1}"#,
+    ] {
+        let out = of(body).unwrap();
+        let text = std::str::from_utf8(&out).unwrap();
+        assert!(!text.contains("secret") && text.contains("null"), "{text}");
+        let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(read["version"], 1);
+    }
+    for body in ["", "secret", r#"{"storage_options":{"secret":"k"}"#, "[]"] {
+        assert!(of(body).is_err(), "{body}");
+    }
 }
