@@ -35,7 +35,7 @@ pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
 pub use mount::{Access, AuthorizationRule, Mount, StorageCredentials, Unlisted};
-pub use secret::Secret;
+pub use secret::{MASK, Secret};
 pub use telemetry::{AuditTarget, Histograms, LogFormat, LogLevel, Telemetry};
 
 use keys::{Keys as Table, Section};

@@ -1,5 +1,7 @@
 //! Certificates, keys and authorities in PEM files. Errors name the file and the remedy.
 
+mod sections;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,14 +9,17 @@ use std::time::{Duration, SystemTime};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_cert::Certificate;
 use x509_cert::der::{DateTime, Decode as _};
 
-/// The reason why a file or its contents cannot be used, and what would be right. It never holds a part of a private
-/// key.
+const CERTIFICATE: &str = "BEGIN CERTIFICATE";
+const KEY: &str = "BEGIN PRIVATE KEY";
+
+/// The reason why a file or its contents cannot be used, and what would be right. It never holds a part of the file: a
+/// key may be where a certificate belongs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(String);
@@ -35,27 +40,26 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(default_provider())
 }
 
-/// Reads the certificates of `file`, at least one.
+/// Reads the certificates of `file`, at least one. A private key beside them is left to [`key`].
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
-    let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let wrong = match all {
-        Ok(all) if !all.is_empty() => return Ok(all),
-        Ok(_) => "holds no certificate".to_owned(),
-        Err(error) => format!("cannot be read as certificates ({})", words(&error)),
-    };
-    Err(Unusable(format!(
-        "{} {wrong}; write the path of a PEM file with `BEGIN CERTIFICATE` in it",
-        file.display()
-    )))
+    let sections = sections::read(file).map_err(|wrong| unusable(file, &wrong, CERTIFICATE))?;
+    let all: Vec<_> = sections
+        .into_iter()
+        .filter_map(|(kind, der)| CertificateDer::from_pem(kind, der))
+        .collect();
+    if all.is_empty() {
+        return Err(unusable(file, "holds no certificate", CERTIFICATE));
+    }
+    Ok(all)
 }
 
 /// Reads the authorities of `file`, at least one.
 pub fn authorities(file: &Path) -> Result<RootCertStore, Unusable> {
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(file)? {
-        authorities.add(certificate).map_err(|error| {
+        authorities.add(certificate).map_err(|_| {
             Unusable(format!(
-                "{} holds a certificate that cannot vouch for others ({error}); write the authority's own",
+                "{} holds a certificate that cannot vouch for others; write the authority's own",
                 file.display()
             ))
         })?;
@@ -73,24 +77,36 @@ pub fn identity(certificate: &Path, private_key: &Path) -> Result<CertifiedKey, 
             rustls::Error::InconsistentKeys(_) => format!(
                 "{key} is not the key of the first certificate in {certificate}; write the two that were made together, the chain with its leaf first"
             ),
-            error => format!("{key} cannot be used with {certificate} ({error}); write an RSA, ECDSA or Ed25519 key and its X.509 certificate"),
+            _ => format!("{key} cannot be used with {certificate}; write an RSA, ECDSA or Ed25519 key and its X.509 certificate"),
         })
     })
 }
 
-/// Reads the private key of `file`.
+/// Reads the private key of `file`. Certificates beside it are left to [`certificates`].
 pub fn key(file: &Path) -> Result<PrivateKeyDer<'static>, Unusable> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| {
-        // Details of the contents are left out: they could be a part of the key.
-        let wrong = match error {
-            pem::Error::Io(error) => format!("cannot be read ({error})"),
-            pem::Error::NoItemsFound => "holds no private key, or an encrypted one".to_owned(),
-            _ => "is not well-formed PEM".to_owned(),
-        };
-        Unusable(format!(
-            "{} {wrong}; write the path of a PEM file with `BEGIN PRIVATE KEY` in it",
-            file.display()
-        ))
+    let sections = sections::read(file).map_err(|wrong| unusable(file, &wrong, KEY))?;
+    let mut keys = sections
+        .into_iter()
+        .filter_map(|(kind, der)| PrivateKeyDer::from_pem(kind, der));
+    let key = keys
+        .next()
+        .ok_or_else(|| unusable(file, "holds no private key", KEY))?;
+    match keys.count() {
+        0 => Ok(key),
+        _ => Err(unusable(
+            file,
+            "holds several private keys, of which one would be used; keep that one",
+            KEY,
+        )),
+    }
+}
+
+fn unusable(file: &Path, wrong: &str, section: &str) -> Unusable {
+    let file = file.display();
+    Unusable(if wrong.contains("; ") {
+        format!("{file} {wrong}")
+    } else {
+        format!("{file} {wrong}; write the path of a PEM file with `{section}` in it")
     })
 }
 
@@ -130,13 +146,6 @@ pub fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
         subject.push_str("20");
     }
     Some(subject)
-}
-
-fn words(error: &pem::Error) -> String {
-    match error {
-        pem::Error::Io(error) => error.to_string(),
-        error => error.to_string(),
-    }
 }
 
 #[cfg(test)]

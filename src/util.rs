@@ -1,5 +1,6 @@
 //! Helpers that know nothing of catalogs or HTTP.
 
+pub(crate) mod bom;
 pub(crate) mod budget;
 #[cfg(test)]
 pub(crate) mod dice;

@@ -7,6 +7,8 @@
 
 #[path = "configuration/explain.rs"]
 mod explain;
+#[path = "configuration/files.rs"]
+mod files;
 #[path = "configuration/output.rs"]
 mod output;
 #[path = "configuration/schema.rs"]

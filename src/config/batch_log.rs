@@ -64,10 +64,12 @@ impl LogAddress {
     /// Parses a path, or an address that begins with `postgres://`.
     ///
     /// # Errors
-    /// Says what is wrong with an address, and the remedy.
+    /// Says what is wrong with an address, and the remedy, but never the address: it may hold a password.
     pub fn parse(text: &str) -> Result<Self, String> {
         if is_database(text) {
             PostgresAddress::parse(text).map(Self::Postgres)
+        } else if text.contains("://") {
+            Err(format!("is an address of another kind; write {EXPECTS}"))
         } else {
             Ok(Self::File(text.into()))
         }
@@ -102,12 +104,13 @@ impl PostgresAddress {
             );
         }
         let query = text.split_once('?').map_or("", |(_, query)| query);
-        let key = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
-        let mut keys = query.split('&').filter(|pair| !pair.is_empty()).map(key);
-        if let Some(other) = keys.find(|key| !matches!(&**key, "host" | "port")) {
-            return Err(format!(
-                "has the parameter `{other}`; write only `host` and `port` after `?` (for TLS, `batch.log_tls`)"
-            ));
+        let mut pairs = query.split('&').filter(|pair| !pair.is_empty());
+        let is_place = |pair: &str| matches!(pair.split('=').next(), Some("host" | "port"));
+        if !pairs.all(is_place) {
+            return Err(
+                "has another parameter than `host` and `port` after `?`; write only these (for TLS, `batch.log_tls`)"
+                    .to_owned(),
+            );
         }
         if parsed.get_user().is_none_or(str::is_empty) {
             return Err("names no user; write postgres://USER@HOST/DATABASE".to_owned());
@@ -195,11 +198,8 @@ pub(super) fn log_address() -> Scalar<LogAddress> {
         EXPECTS,
         string_schema(),
         |text| {
-            if is_database(&text.value) {
+            if text.value.contains("://") {
                 return LogAddress::parse(printable(text)?);
-            }
-            if let Some((scheme, _)) = text.value.split_once("://") {
-                return Err(format!("`{scheme}://` is no kind of log; write {EXPECTS}"));
             }
             file_to_write().parse(text).map(LogAddress::File)
         },

@@ -9,6 +9,7 @@ mod same_catalog;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use http::Uri;
@@ -51,6 +52,21 @@ fn batch_log(config: &Config, reader: &mut Reader<'_>) {
         if reader.has(&key) {
             reader.warn_at(&key, "is for a log in PostgreSQL, and `batch.log` is a file; remove it, or write an address such as postgres://nsgate@db.example/nsgate");
         }
+    }
+    log_file(config, reader);
+}
+
+/// Warns about a batch log that every user of this machine may read. That a group may is of use, as for volumes of
+/// Kubernetes.
+fn log_file(config: &Config, reader: &mut Reader<'_>) {
+    const OTHERS: u32 = 0o007;
+    let Some(log) = config.batch.log.file() else {
+        return;
+    };
+    let mode = log.metadata().map_or(0, |log| log.mode());
+    if mode & OTHERS != 0 {
+        let log = log.display();
+        reader.warn_at("batch.log", format!("every user of this machine may open it, and it has the names and places of tables; run `chmod o= {log}`"));
     }
 }
 

@@ -26,6 +26,19 @@ pub fn innermost(error: &(dyn Error + 'static)) -> String {
         .map_or_else(String::new, ToString::to_string)
 }
 
+/// Returns where a JSON document is wrong, without anything of what it holds: serde's own words quote values, which may be
+/// of the wrong file.
+pub fn in_json(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let wrong = match error.classify() {
+        Category::Io => "cannot be read",
+        Category::Syntax => "is not JSON",
+        Category::Eof => "ends too early",
+        Category::Data => "is JSON of another shape",
+    };
+    format!("{wrong}, line {} column {}", error.line(), error.column())
+}
+
 /// Returns the messages of errors with `: ` between them.
 pub fn joined<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
     let messages: Vec<String> = errors.map(ToString::to_string).collect();

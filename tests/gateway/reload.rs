@@ -48,7 +48,7 @@ async fn reloaded(world: &World, result: &str, times: f64) {
 }
 
 /// Waits until the gateway has logged these words.
-async fn logged(world: &World, words: &str) {
+pub async fn logged(world: &World, words: &str) {
     let written = async {
         while !world.log().contains(words) {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -15,9 +15,17 @@ const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
 const LEADING: &[&str] = &["--test", "gateway", "leading::"];
 const LISTINGS: &[&str] = &["--test", "gateway", "authorization::listing"];
 const NO_BODY: &[&str] = &["--test", "gateway", "hostile::no_body"];
+const FILES: &[&str] = &["--test", "configuration", "files::"];
 const BODIES: &[&str] = &["--test", "gateway", "unambiguous::bodies"];
 
 pub const PROTECTIONS: &[Bug] = &[
+    Bug {
+        name: "a certificate that does not begin a line is passed over",
+        file: "src/pem/sections.rs",
+        right: "    if bytes[start..at] != *DASHES.as_bytes() {\n        return Err(",
+        wrong: "    if bytes[start..at] != *DASHES.as_bytes() {\n        return Ok(None);\n        #[allow(unreachable_code)]\n        return Err(",
+        checkers: &[FILES],
+    },
     Bug {
         name: "a name that decodes to another path goes on",
         file: "src/protocol/identifier/reading.rs",

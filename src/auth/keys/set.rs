@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::auth::token::{Header, Jwk, Key};
+use crate::auth::token::{Header, Jwk, JwkError, Key};
 use crate::config::Algorithm;
 use crate::error::BoxError;
+use crate::error::cause::in_json;
+use crate::util::bom;
 
 /// The most keys of a set that are read.
 const MAX_KEYS: usize = 100;
@@ -45,11 +47,13 @@ impl KeySet {
         allowed: &[Algorithm],
         mut unusable: impl FnMut(Option<&str>, BoxError),
     ) -> Result<Self, BoxError> {
-        let published: PublishedKeys<'_> = serde_json::from_slice(bytes).map_err(|error| {
-            format!(
-                "is no key set ({error}); it must be JSON such as {{\"keys\": [{{\"kty\": …}}]}}"
-            )
-        })?;
+        let published: PublishedKeys<'_> =
+            serde_json::from_slice(bom::without(bytes)).map_err(|error| {
+                format!(
+                    "is no key set (it {}); it must be JSON such as {{\"keys\": [{{\"kty\": …}}]}}",
+                    in_json(&error)
+                )
+            })?;
         let mut keys = Vec::new();
         for raw in published.keys.into_iter().take(MAX_KEYS) {
             match serde_json::from_str::<Jwk>(raw.get()) {
@@ -57,7 +61,7 @@ impl KeySet {
                     Ok(key) => keys.push(Arc::new(key)),
                     Err(error) => unusable(jwk.id(), error.into()),
                 },
-                Err(error) => unusable(None, error.into()),
+                Err(_) => unusable(None, JwkError::Malformed.into()),
             }
         }
         Ok(Self(keys))

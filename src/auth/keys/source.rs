@@ -13,6 +13,7 @@ use super::https_client::{Client, FetchedDocument, MAX_BODY};
 use super::pace;
 use crate::config;
 use crate::error::BoxError;
+use crate::error::cause::in_json;
 
 /// A source of a key set.
 pub(super) enum Source {
@@ -89,7 +90,8 @@ async fn discover(client: &Client, issuer: &str) -> Result<Uri, BoxError> {
         issuer.trim_end_matches('/')
     );
     let answer = client.get(&address.parse()?).await?;
-    let metadata: Metadata = serde_json::from_slice(&answer.body)?;
+    let metadata: Metadata = serde_json::from_slice(&answer.body)
+        .map_err(|error| format!("the issuer's metadata {}", in_json(&error)))?;
     if metadata.issuer != issuer {
         return Err("the metadata belongs to another issuer".into());
     }

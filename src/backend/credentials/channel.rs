@@ -7,8 +7,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
@@ -20,6 +18,7 @@ use crate::backend::transport::connection;
 use crate::backend::transport::connection::{Connection, ExchangeError, PoolHandle};
 use crate::body::Body;
 use crate::error::BoxError;
+use crate::pem;
 
 /// The longest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
@@ -100,11 +99,7 @@ fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
     let found = rustls_native_certs::load_native_certs();
     let (_, _) = roots.add_parsable_certificates(found.certs);
     if let Some(file) = ca {
-        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| named(&error))? {
-            let certificate = certificate.map_err(|error| named(&error))?;
-            roots.add(certificate).map_err(|error| named(&error))?;
-        }
+        roots.extend(pem::authorities(file)?.roots);
     }
     if roots.is_empty() {
         return Err("no certificate authority to verify the token server: the system has none, and `tls.ca` is not set".into());

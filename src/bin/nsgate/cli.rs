@@ -306,6 +306,14 @@ fn claim(text: &str) -> Result<(String, String), String> {
 fn admin(text: &str) -> Result<Uri, String> {
     let words = "write http://HOST:PORT or https://HOST:PORT, as the gateway says when it starts";
     let uri: Uri = text.parse().map_err(|_| words)?;
+    if uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        return Err(
+            "an address here holds no user or password; give the token with --token".to_owned(),
+        );
+    }
     match (uri.scheme_str(), uri.host(), uri.query()) {
         (Some("http" | "https"), Some(_), None) => Ok(uri),
         _ => Err(words.to_owned()),

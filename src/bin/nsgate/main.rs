@@ -17,7 +17,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use nsgate::app;
+use nsgate::config::MASK;
 use nsgate::config::load::{self, Loaded};
 use nsgate::config::reload::Reading;
 use nsgate::config::schema;
@@ -39,7 +41,7 @@ const BAD_INPUT: u8 = 1;
 const NEEDS_PERSON: u8 = 1;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match arguments().command {
         Command::Serve(file) => serve(&file),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => loaded(&arguments.file)
@@ -76,6 +78,19 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
     }
+}
+
+/// Parses the command line. An address that is refused is not repeated: it may hold a password.
+fn arguments() -> Cli {
+    Cli::try_parse().unwrap_or_else(|mut error| {
+        for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+            let given = error.get(kind).map(ToString::to_string);
+            if given.is_some_and(|given| given.contains("://")) {
+                error.insert(kind, ContextValue::String(MASK.to_owned()));
+            }
+        }
+        error.exit()
+    })
 }
 
 fn print(output: &str) {

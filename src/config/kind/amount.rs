@@ -142,6 +142,12 @@ fn with_unit(text: &Text, units: &[(&str, u64)]) -> Result<u64, String> {
     let time = units.contains(&("ms", 1));
     if unit.is_empty() {
         let unit = if time { "s" } else { "B" };
+        // What a placeholder stands for is not shown.
+        let number = if text.raw == text.value {
+            number.to_string()
+        } else {
+            "the number and ".to_owned()
+        };
         return Err(format!(
             "{} has no unit; write {number}{unit} if you mean {}",
             text.shown(),

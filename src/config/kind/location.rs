@@ -9,6 +9,7 @@ use serde_json::json;
 use super::scalar::{Scalar, printable, string_schema};
 use crate::config::load::named::unreadable;
 use crate::config::load::reader::Text;
+use crate::config::secret::MASK;
 
 /// An IP address and a port.
 pub(in crate::config) fn address() -> Scalar<SocketAddr> {
@@ -82,8 +83,16 @@ pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
             }
             Ok(uri)
         },
-        |uri| json!(uri.to_string()),
+        |uri| json!(without_query(&uri.to_string())),
     )
+}
+
+/// Masks the query of an address, which may be a key.
+fn without_query(address: &str) -> String {
+    match address.split_once('?') {
+        Some((address, _)) => format!("{address}?{MASK}"),
+        None => address.to_owned(),
+    }
 }
 
 /// Path and query of a request.
@@ -102,7 +111,7 @@ pub(in crate::config) fn url_path() -> Scalar<String> {
                 Err(format!("{} is not a path", text.shown()))
             }
         },
-        |path| json!(path),
+        |path| json!(without_query(path)),
     )
 }
 

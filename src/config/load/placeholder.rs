@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::named::{self, NamedFiles};
+use crate::util::bom;
 
 /// The most bytes of a file that `${file:PATH}` names.
 const MAX_FILE: u64 = 64 << 10;
@@ -127,14 +128,12 @@ fn read(path: &Path) -> Result<String, String> {
             "the file {shown} is larger than 64KiB; a file named here holds one value"
         ));
     }
-    let text = String::from_utf8(content).map_err(|_| {
+    let text = str::from_utf8(bom::without(&content)).map_err(|_| {
         format!("the file {shown} is not UTF-8 text; a file named here holds one value")
     })?;
     Ok(text
         .strip_suffix('\n')
-        .map_or(text.as_str(), |line| {
-            line.strip_suffix('\r').unwrap_or(line)
-        })
+        .map_or(text, |line| line.strip_suffix('\r').unwrap_or(line))
         .to_owned())
 }
 

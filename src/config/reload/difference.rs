@@ -175,6 +175,10 @@ fn secrets(in_use: &Config, wanted: &Config, changed: &mut Vec<String>) {
     if in_use.admin.read_token != wanted.admin.read_token {
         named("admin.read_token".to_owned());
     }
+    // Of an address, the query is not shown.
+    if in_use.auth != wanted.auth {
+        named("auth".to_owned());
+    }
     for (name, backend) in &wanted.backends {
         if in_use.backends.get(name).is_some_and(|old| old != backend) {
             named(format!("backends.{name}"));

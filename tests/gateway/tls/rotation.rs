@@ -8,6 +8,7 @@ use super::{exists, guarded, secured};
 use crate::catalog::faults::PATIENCE;
 use crate::client::Client;
 use crate::harness::{Setup, World};
+use crate::reload::logged;
 use crate::test_ca::{Authority, Identity};
 use crate::token;
 
@@ -65,6 +66,31 @@ async fn a_certificate_is_changed_under_open_connections() {
     assert_eq!(exists(&trusting(&after, true)).await, Ok(200));
     for client in &old {
         assert_eq!(exists(client).await, Ok(200));
+    }
+}
+
+#[tokio::test]
+async fn a_key_where_a_certificate_belongs_is_shown_nowhere() {
+    let authority = Authority::new();
+    let world = secured(&authority).start().await;
+    let key = authority.host("localhost").private_key();
+    let line = key.trim_end().replace('\n', "\\n");
+    std::fs::write(world.folder().join("server.crt"), &line).unwrap();
+    let refused = world.admin().post_nothing("/reload").await;
+    assert_eq!(refused.status, 422);
+    let ready = world.admin().get("/ready").await;
+    let status = world.admin().get("/status").await;
+    let said =
+        [refused, ready, status].map(|page| String::from_utf8_lossy(&page.body).into_owned());
+    logged(&world, "has in line 1").await;
+    let secret = key.lines().nth(1).unwrap();
+    for said in said.into_iter().chain([world.log()]) {
+        assert!(said.contains("server.crt has in line 1"), "{said}");
+        for part in secret.as_bytes().windows(8) {
+            let numbers = format!("{part:?}");
+            assert!(!said.contains(numbers.trim_matches(['[', ']'])), "{said}");
+            assert!(!said.contains(str::from_utf8(part).unwrap()), "{said}");
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Creates, checks and opens the log's file. It gets its name only once it is a complete log, so that a crash during its
 //! creation leaves none.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ use super::closed::CloseNote;
 /// The limit of redb's cache, in bytes. Batches in progress are in memory: only outcomes are read. With 64 MiB a batch costs
 /// the same processor time (`batches rate`), and a start that compares every page takes 81 MiB instead of 9 (`batches start`).
 const CACHE: usize = 8 << 20;
+
+/// The mode of a new log: it has the names and places of tables, and who changed them.
+const MODE: u32 = 0o600;
 
 /// The file of a log, which exists or is to be created.
 pub(super) struct LogFile {
@@ -73,6 +77,11 @@ impl LogFile {
         let path = self.unnamed.as_ref().unwrap_or(&self.path);
         let is_as_closed =
             !self.is_new() && CloseNote::of(path).take().map_err(StorageError::Io)?;
+        if self.is_new() {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(MODE);
+            options.open(path).map_err(StorageError::Io)?;
+        }
         Builder::new()
             .set_cache_size(CACHE)
             .set_check_integrity_on_open(!is_as_closed)

@@ -70,6 +70,16 @@ fn damage(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
+#[test]
+fn a_new_log_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("batches.redb");
+    drop(open(&path));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_is_read_back_after_reopening() {
     let folder = tempfile::tempdir().unwrap();

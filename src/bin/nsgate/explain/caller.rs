@@ -54,7 +54,7 @@ fn read(file: &Path) -> Result<String, String> {
         File::open(file).and_then(|file| file.take(most).read_to_string(&mut text))
     };
     read.map_err(|error| format!("--token: {} cannot be read ({error})", file.display()))?;
-    let token = text.trim();
+    let token = text.trim_start_matches('\u{feff}').trim();
     let token = token.strip_prefix("Bearer ").map_or(token, str::trim_start);
     if token.is_empty() {
         return Err(format!("--token: {} is empty", file.display()));
