@@ -23,7 +23,9 @@ pub mod telemetry;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use auth::{ALGORITHMS, Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
+pub use auth::{
+    ALGORITHMS, Algorithm, AudienceClaim, Auth, ED25519, Issuer, KeySource, Keys, TokenKinds,
+};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry, Selects,

@@ -229,13 +229,16 @@ fn verifier(
     before: Option<&Snapshot>,
 ) -> Arc<Verifier> {
     let same = |before: &&Snapshot| {
-        before.keys.are(keys) && before.config.auth.anonymous == config.auth.anonymous
+        before.keys.are(keys)
+            && before.config.auth.anonymous == config.auth.anonymous
+            && before.config.limits.token_bytes == config.limits.token_bytes
     };
     if let Some(before) = before.filter(same) {
         return Arc::clone(&before.verifier);
     }
     let clock = Arc::clone(&lasting.clock);
-    let verifier = Verifier::new(keys, clock, lasting.metrics.auth().clone());
+    let verifier = Verifier::new(keys, clock, lasting.metrics.auth().clone())
+        .with_longest_token(config.limits.token_bytes);
     Arc::new(if config.auth.anonymous {
         verifier.anonymous()
     } else {

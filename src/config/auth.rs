@@ -10,8 +10,8 @@ pub use jsonwebtoken::Algorithm;
 
 use super::keys::{Keys as Table, Section};
 use super::kind::{
-    Shaped, algorithm, context_key, duration, file, flag, guarded_uri, list, map, maybe, shaped,
-    table, text,
+    Shaped, algorithm, choice, context_key, duration, file, flag, guarded_uri, list, map, maybe,
+    shaped, table, text,
 };
 use super::load::reader::Reader;
 
@@ -31,6 +31,8 @@ pub struct Issuer {
     pub issuer: String,
     /// The accepted values of `aud`, one of which the token must hold; never empty.
     pub audiences: Vec<String>,
+    /// The claim that has one of `audiences`.
+    pub audience_claim: AudienceClaim,
     /// The accepted values of `alg`; never empty.
     pub algorithms: Vec<Algorithm>,
     /// The source of the verification keys.
@@ -44,6 +46,21 @@ pub struct Issuer {
     /// The kinds of tokens of the issuer that are accepted.
     pub kinds: TokenKinds,
 }
+
+/// `audience_claim` of an issuer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AudienceClaim {
+    /// `aud`, as RFC 9068 requires.
+    Aud,
+    /// `client_id`, for an issuer whose access tokens have no `aud`. One that has it must name an accepted audience
+    /// there, too.
+    ClientId,
+}
+
+const AUDIENCE_CLAIMS: [(&str, AudienceClaim); 2] = [
+    ("aud", AudienceClaim::Aud),
+    ("client_id", AudienceClaim::ClientId),
+];
 
 /// `accept_id_tokens`, `require_subject` and `require_at_jwt` of an issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +105,9 @@ pub enum KeySource {
     File(PathBuf),
 }
 
+/// The name of EdDSA with Ed25519 that RFC 9864 gives it.
+pub const ED25519: &str = "Ed25519";
+
 /// Signature algorithms (RFC 7518, RFC 8037) that a gateway can check without sharing a secret with the issuer, with
 /// their names in a token.
 pub const ALGORITHMS: [(&str, Algorithm); 9] = [
@@ -110,6 +130,7 @@ impl Issuer {
         Self {
             issuer: issuer.to_owned(),
             audiences: vec![audience.to_owned()],
+            audience_claim: AudienceClaim::Aud,
             algorithms: vec![Algorithm::RS256, Algorithm::ES256],
             keys: Keys::default(),
             leeway: Duration::from_secs(30),
@@ -179,6 +200,12 @@ impl Section for Issuer {
             "The token's `aud` must hold one of these.",
         );
         keys.key(
+            "audience_claim",
+            &mut self.audience_claim,
+            choice(&AUDIENCE_CLAIMS),
+            "Where the token says whom it is for: `aud`, or `client_id` for an issuer whose access tokens have no `aud`, such as Amazon Cognito.",
+        );
+        keys.key(
             "algorithms",
             &mut self.algorithms,
             list(1, "algorithms, such as [RS256, ES256]", algorithm()),
@@ -212,7 +239,7 @@ impl Section for Issuer {
             0,
             "context keys and claims, such as { tenant: tenant }",
             context_key,
-            text("the name of a claim"),
+            text("the name of a claim, or a path to it such as realm_access.tenant"),
         );
         keys.key(
             "context",
@@ -242,9 +269,13 @@ impl Section for Issuer {
 }
 
 fn claim(name: &str) -> Result<String, String> {
-    let empty = "an empty name of a claim; write the claim's name".to_owned();
     if name.is_empty() {
-        Err(empty)
+        Err("an empty name of a claim; write the claim's name".to_owned())
+    } else if name.trim() != name {
+        Err(
+            "has a space at its beginning or end, and no claim has such a name; remove it"
+                .to_owned(),
+        )
     } else {
         Ok(name.to_owned())
     }

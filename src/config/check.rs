@@ -39,6 +39,15 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     certificates::unasked(config, reader);
     batch_log(config, reader);
     audit::audit(config, reader);
+    token_bytes(config, reader);
+}
+
+/// Refuses a longest token that no request could have.
+fn token_bytes(config: &Config, reader: &mut Reader<'_>) {
+    let limits = &config.limits;
+    if limits.token_bytes >= limits.header_bytes && reader.has("limits.token_bytes") {
+        reader.problem_at("limits.token_bytes", "is as much as `limits.header_bytes`, and a token is one of the headers; make limits.header_bytes larger");
+    }
 }
 
 /// Warns about keys that show that a log in PostgreSQL was meant.

@@ -20,6 +20,8 @@ pub struct Limits {
     pub caller_share: u32,
     /// The largest header section of a request.
     pub header_bytes: usize,
+    /// The longest token of a caller.
+    pub token_bytes: usize,
     /// The largest JSON body that must be read whole; a larger one gets 413.
     pub json_body: usize,
     /// The time that a client has to send its headers.
@@ -62,6 +64,7 @@ impl Default for Limits {
             in_flight: 4096,
             caller_share: 75,
             header_bytes: 64 << 10,
+            token_bytes: 16 << 10,
             json_body: 8 << 20,
             header_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
@@ -111,6 +114,12 @@ impl Section for Limits {
             &mut self.header_bytes,
             size(1 << 10, 1 << 20),
             "A request's headers, at most.",
+        );
+        keys.key(
+            "token_bytes",
+            &mut self.token_bytes,
+            size(1 << 10, 64 << 10),
+            "A caller's token, at most; larger: 401. It is one of the headers that header_bytes counts.",
         );
         keys.key(
             "json_body",

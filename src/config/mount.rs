@@ -265,7 +265,7 @@ impl Section for AccessFile {
         keys.key(
             "claim",
             &mut self.claim,
-            maybe(text("the name of a claim")),
+            maybe(text("the name of a claim, or a path to it such as realm_access.roles")),
             "This claim in the token, with a value of `any_of`; a.b is b in the claim a where no claim has this name.",
         );
         keys.key(
@@ -371,6 +371,8 @@ impl Access {
                 any_caller: false,
                 deny: true,
             } => Some(Self::Deny),
+            // What was not read is missing here, too.
+            _ if !reader.is_sound() => None,
             _ => {
                 reader.problem_at("", "does not say one thing; write { scope: NAME }, { claim: NAME, any_of: [VALUE] }, { any_caller: true } or { deny: true }");
                 None

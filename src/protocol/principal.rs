@@ -1,12 +1,12 @@
 //! The caller of a request, as a verified token or certificate describes it, and when one of its scopes or claims has a
 //! wanted value.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::claims::{Claims, TLS_SUBJECT};
+use super::claims::{self, Claims};
 use super::context::ClaimEntries;
 
 /// An authenticated caller, or the anonymous one. A clone costs one reference count.
@@ -21,7 +21,7 @@ pub struct Identity {
     /// The `sub` claim, or without a token the subject of the client's certificate; empty if there is neither. Unique
     /// within its issuer only.
     pub subject: Arc<str>,
-    /// Every claim of the token, and [`TLS_SUBJECT`].
+    /// Every claim of the token, and [`claims::TLS_SUBJECT`].
     pub claims: Claims,
     /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`, separated by spaces.
     pub scopes: Box<str>,
@@ -70,31 +70,20 @@ impl Principal {
         (self.0.claims.token(), self.0.claims.certificate())
     }
 
-    /// Returns every claim of the token, and [`TLS_SUBJECT`].
+    /// Returns every claim of the token, and [`claims::TLS_SUBJECT`].
     pub fn claims(&self) -> &Map<String, Value> {
         self.0.claims.all()
     }
 
-    /// Returns a claim of the token by its exact name or, if the token has no claim of that name, by a path through
-    /// objects: `realm_access.roles` is `roles` in the claim `realm_access`.
+    /// Returns a claim of the token by its name or path, as [`claims::find`] does.
     pub fn claim(&self, name: &str) -> Option<&Value> {
-        if let Some(claim) = self.claims().get(name) {
-            return Some(claim);
-        }
-        // This claim comes from the connection only, never from the token.
-        if name == TLS_SUBJECT {
-            return None;
-        }
-        let (first, rest) = name.split_once('.')?;
-        let first = self.claims().get(first)?;
-        rest.split('.')
-            .try_fold(first, |claim, name| claim.get(name))
+        claims::find(self.claims(), name)
     }
 
-    /// True if the caller's claim of this name has one of the values, by the rules of [`has_any`].
+    /// True if the caller's claim of this name has one of the values, by the rules of [`claims::has_any`].
     pub fn has_claim(&self, name: &str, accepted: &[String]) -> bool {
         self.claim(name)
-            .is_some_and(|claim| has_any(claim, accepted))
+            .is_some_and(|claim| claims::has_any(name, claim, accepted))
     }
 
     /// True if the token grants `scope`.
@@ -107,32 +96,6 @@ impl Principal {
     pub fn context(&self) -> &ClaimEntries {
         &self.0.context
     }
-}
-
-/// True if a claim has one of the values: as a string, in an array, or as a number or boolean in its JSON spelling.
-/// Always false for an object, and for an array in an array.
-pub fn has_any(claim: &Value, accepted: &[String]) -> bool {
-    match claim {
-        Value::String(text) => accepted.iter().any(|value| value == text),
-        Value::Number(_) | Value::Bool(_) => accepted.iter().any(|value| is_spelled(claim, value)),
-        Value::Array(items) => items
-            .iter()
-            .any(|item| !item.is_array() && has_any(item, accepted)),
-        Value::Null | Value::Object(_) => false,
-    }
-}
-
-/// True if `text` is the JSON spelling of a value; compares while writing, without a copy.
-fn is_spelled(value: &Value, text: &str) -> bool {
-    struct Rest<'a>(&'a str);
-    impl fmt::Write for Rest<'_> {
-        fn write_str(&mut self, part: &str) -> fmt::Result {
-            self.0 = self.0.strip_prefix(part).ok_or(fmt::Error)?;
-            Ok(())
-        }
-    }
-    let mut rest = Rest(text);
-    write!(rest, "{value}").is_ok() && rest.0.is_empty()
 }
 
 /// Prints only the subject and its issuer, because claims may contain personal data.
@@ -148,6 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::protocol::claims::TLS_SUBJECT;
 
     fn caller(claims: &Value) -> Principal {
         Principal::new(Identity {
@@ -214,7 +178,31 @@ mod tests {
             (json!({"a": ["hr"]}), "a.0", false),
             (json!({"a": "hr"}), "a.b", false),
             (json!({"a": {"b": {"c": "hr"}}}), "a.b", false),
-            (json!({"a": {"b.c": "hr"}}), "a.b.c", false),
+            (json!({"a": {"b.c": "hr"}}), "a.b.c", true),
+            (
+                json!({"a": {"b.c": "eu", "b": {"c": "hr"}}}),
+                "a.b.c",
+                false,
+            ),
+            (
+                json!({"a.b": {"x": "hr"}, "a": {"b": {"c": "hr"}}}),
+                "a.b.c",
+                false,
+            ),
+            (
+                json!({"resource_access": {"my.gate": {"roles": ["hr"]}}}),
+                "resource_access.my.gate.roles",
+                true,
+            ),
+            (
+                json!({"https://acme.example/app": {"tenant": "hr"}}),
+                "https://acme.example/app.tenant",
+                true,
+            ),
+            (json!({"a": {"": "hr"}}), "a.", true),
+            (json!({"scp": "eu hr"}), "scp", true),
+            (json!({"scope": "eu hr"}), "scope", true),
+            (json!({"groups": "eu hr"}), "groups", false),
             (
                 json!({"https://x.test/roles": "hr"}),
                 "https://x.test/roles",

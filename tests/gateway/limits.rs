@@ -53,6 +53,29 @@ async fn headers_have_a_bound() {
 }
 
 #[tokio::test]
+async fn a_token_has_a_bound_of_its_own() {
+    let roles = "x".repeat(20 << 10);
+    for (limits, expected) in [("", 401), ("limits: { token_bytes: 40KiB }", 200)] {
+        let world = Setup::two().section(limits).start().await.seeded();
+        let client = world.client_with(&json!({ "roles": roles }));
+        assert_eq!(
+            client.post(EXISTS, &json!({})).await.status,
+            expected,
+            "{limits}"
+        );
+    }
+    let world = Setup::two().start().await.seeded();
+    let client = world.client_with(&json!({ "roles": roles }));
+    assert_eq!(client.post(EXISTS, &json!({})).await.status, 401);
+    let yaml = format!(
+        "{}\nlimits: {{ token_bytes: 40KiB }}\n",
+        world.configuration()
+    );
+    world.reload(&yaml).await.ok();
+    assert_eq!(client.post(EXISTS, &json!({})).await.status, 200);
+}
+
+#[tokio::test]
 async fn requests_beyond_the_bound_are_told_to_come_again() {
     let setup = Setup::two().section("limits: { in_flight: 2 }");
     let world = setup.start().await.seeded();

@@ -41,6 +41,20 @@ async fn every_algorithm_is_verified_with_a_key_of_its_type() {
     }
 }
 
+/// Checks the name of RFC 9864, which means no other algorithm than EdDSA with this curve.
+#[tokio::test]
+async fn ed25519_is_known_by_both_of_its_names() {
+    let mut key = ED25519.jwk("ed");
+    key["alg"] = "Ed25519".into();
+    let door = door(&[key, P256.jwk("ec")]).await;
+    for name in ["EdDSA", "Ed25519"] {
+        let token = token(&header(name, "ed"), &claims(), &ED25519);
+        door.ask(&token).await.expect(name);
+    }
+    let forged = token(&header("Ed25519", "ec"), &claims(), &ED25519);
+    assert!(door.ask(&forged).await.is_err());
+}
+
 #[tokio::test]
 async fn tokens_of_other_spellings_come_in_too() {
     let door = door(&[RSA.jwk("rsa"), P256.jwk("ec")]).await;

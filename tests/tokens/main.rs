@@ -10,6 +10,7 @@
 
 mod algorithms;
 mod attacks;
+mod claims;
 #[path = "../support/forge.rs"]
 mod forge;
 mod issuer;

@@ -312,7 +312,11 @@ impl Issuer {
         }
         let issuer = self.policy.issuer();
         let keys = KeySet::parse(&body, self.policy.algorithms(), |kid, error| {
-            tracing::debug!(issuer, kid, cause = &*error, "a published key is ignored");
+            if error.is_mistake() {
+                tracing::warn!(issuer, kid, cause = %error, "a published key cannot be used: tokens that it has signed are refused");
+            } else {
+                tracing::debug!(issuer, kid, cause = %error, "a published key is ignored");
+            }
         })?;
         if keys.is_empty() && self.has_file() {
             // A reload refuses such a file, too. An issuer that publishes such a set withdraws its keys.

@@ -45,7 +45,7 @@ impl KeySet {
     pub(super) fn parse(
         bytes: &[u8],
         allowed: &[Algorithm],
-        mut unusable: impl FnMut(Option<&str>, BoxError),
+        mut unusable: impl FnMut(Option<&str>, JwkError),
     ) -> Result<Self, BoxError> {
         let published: PublishedKeys<'_> =
             serde_json::from_slice(bom::without(bytes)).map_err(|error| {
@@ -54,14 +54,18 @@ impl KeySet {
                     in_json(&error)
                 )
             })?;
+        let count = published.keys.len();
+        if count > MAX_KEYS {
+            unusable(None, JwkError::TooMany(count, MAX_KEYS));
+        }
         let mut keys = Vec::new();
         for raw in published.keys.into_iter().take(MAX_KEYS) {
             match serde_json::from_str::<Jwk>(raw.get()) {
                 Ok(jwk) => match jwk.key(allowed) {
                     Ok(key) => keys.push(Arc::new(key)),
-                    Err(error) => unusable(jwk.id(), error.into()),
+                    Err(error) => unusable(jwk.id(), error),
                 },
-                Err(_) => unusable(None, JwkError::Malformed.into()),
+                Err(_) => unusable(None, JwkError::Malformed),
             }
         }
         Ok(Self(keys))

@@ -21,8 +21,10 @@ pub(super) struct Claims {
     pub(super) issuer: Option<Box<str>>,
     /// The claim `sub`.
     pub(super) subject: ClaimResult<Arc<str>>,
-    /// The claim `aud`; `None` if it is absent, or neither a string nor an array of strings.
-    pub(super) audience: Option<Vec<Box<str>>>,
+    /// The claim `aud`; `None` if it is absent, and in it `None` if it is neither a string nor an array of strings.
+    pub(super) audience: Option<Option<Vec<Box<str>>>>,
+    /// The claim `client_id` (RFC 8693, section 4.3); `None` if it is absent or no string.
+    pub(super) client_id: Option<Box<str>>,
     pub(super) exp: ClaimResult<Duration>,
     pub(super) nbf: ClaimResult<Duration>,
     pub(super) iat: ClaimResult<Duration>,
@@ -54,7 +56,8 @@ impl Claims {
                 let subject = claim.text().map(Into::into);
                 self.subject = Some(subject.ok_or(Refusal::Claim("its sub is not a string")));
             }
-            "aud" => self.audience = claim.strings(),
+            "aud" => self.audience = Some(claim.strings()),
+            "client_id" => self.client_id = claim.text().map(Into::into),
             "exp" => self.exp = Some(date(claim, "its exp is not a date")),
             "nbf" => self.nbf = Some(date(claim, "its nbf is not a date")),
             "iat" => self.iat = Some(date(claim, "its iat is not a date")),

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use super::claims::Claims;
 use super::{Header, Headers, Refusal, header};
 
-/// The longest token, in bytes.
-pub const MAX_BYTES: usize = 16 << 10;
+/// The longest token of any configuration, in bytes.
+pub const MAX_BYTES: usize = 64 << 10;
 
 /// The decoder, which uses vector instructions if the processor has them.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -40,7 +40,7 @@ impl<'a> UnverifiedToken<'a> {
     /// accepted.
     pub fn read(token: &'a str, known: &Headers) -> Result<Self, Refusal> {
         if token.len() > MAX_BYTES {
-            return Err(Refusal::Malformed("it is longer than 16 KiB"));
+            return Err(Refusal::Malformed("it is longer than 64 KiB"));
         }
         let (encoded, payload, signature) = split(token)?;
         let signed = &token.as_bytes()[..token.len() - signature.len() - 1];

@@ -5,7 +5,7 @@ use jsonwebtoken::Header;
 
 use super::Refusal;
 use super::json::{self, Text};
-use crate::config::ALGORITHMS;
+use crate::config::{ALGORITHMS, Algorithm, ED25519};
 
 /// Members by which a token would bring its own key, or change how the rest of it is read; each with the reason for
 /// its refusal.
@@ -59,7 +59,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, Refusal> {
         Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
     };
     let algorithm = match members.alg {
-        Some(Text::Text(alg)) => ALGORITHMS.iter().find(|(name, _)| *name == alg),
+        Some(Text::Text(alg)) if alg == ED25519 => Some(Algorithm::EdDSA),
+        Some(Text::Text(alg)) => {
+            let known = ALGORITHMS.iter().find(|(name, _)| *name == alg);
+            known.map(|(_, algorithm)| *algorithm)
+        }
         _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
     };
     let kid = match members.kid {
@@ -72,7 +76,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, Refusal> {
             "a member of its header is not the string that it must be",
         ));
     }
-    let mut header = Header::new(algorithm.ok_or(Refusal::Algorithm)?.1);
+    let mut header = Header::new(algorithm.ok_or(Refusal::Algorithm)?);
     (header.typ, header.kid) = (typ, kid);
     Ok(header)
 }

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Vi
 use serde_json::{Map, Value};
 
 use super::{Key, provider};
-use crate::config::Algorithm;
+use crate::config::{Algorithm, ED25519};
 
 /// The members that jsonwebtoken reads. For some of them it would accept values that are no strings.
 const TEXTS: [&str; 9] = ["kty", "kid", "alg", "use", "crv", "n", "e", "x", "y"];
@@ -47,6 +47,16 @@ pub enum JwkError {
     /// The members do not make a key.
     #[error("its members do not make a key")]
     Malformed,
+    /// The set has so many keys, and only so many are read.
+    #[error("the set has {0} keys, and those after the first {1} are not read")]
+    TooMany(usize, usize),
+}
+
+impl JwkError {
+    /// True if the key is in the set to verify tokens, and cannot: its issuer has made a mistake.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self, Self::Usage | Self::Algorithm)
+    }
 }
 
 impl Jwk {
@@ -164,6 +174,18 @@ impl<'de> Visitor<'de> for Members {
         let (mut public, mut is_private) = (Map::new(), false);
         while let Some(name) = members.next_key::<String>()? {
             let value = match &*name {
+                "alg" => {
+                    let alg = members.next_value::<Option<String>>()?;
+                    // The same algorithm, and the older of its two names.
+                    alg.map(|alg| {
+                        if alg == ED25519 {
+                            "EdDSA".to_owned()
+                        } else {
+                            alg
+                        }
+                    })
+                    .into()
+                }
                 text if TEXTS.contains(&text) => members.next_value::<Option<String>>()?.into(),
                 "key_ops" => members.next_value::<Option<Vec<String>>>()?.into(),
                 part if PRIVATE.contains(&part) => {
@@ -235,9 +257,10 @@ fn is_of_small_order(point: &[u8]) -> bool {
         || ORDER_8.iter().any(is_eighth)
 }
 
+/// Decodes a member. Some issuers write padding although RFC 7518 forbids it.
 fn decode(text: &str) -> Result<Vec<u8>, JwkError> {
     URL_SAFE_NO_PAD
-        .decode(text)
+        .decode(text.trim_end_matches('='))
         .map_err(|_| JwkError::Malformed)
 }
 

@@ -10,23 +10,24 @@ use serde_json::{Map, Value};
 use super::claims::{Claims, context_value};
 use super::header::is_at_jwt;
 use super::{Key, Refusal, UnverifiedToken, json};
-use crate::config::{Algorithm, Issuer, TokenKinds};
-use crate::protocol::claims::{self, with_certificate};
+use crate::config::{Algorithm, AudienceClaim, Issuer, TokenKinds};
+use crate::protocol::claims::{self, find, has_any, leads_to, with_certificate};
 use crate::protocol::context::ClaimEntries;
-use crate::protocol::principal::{Identity, Principal, has_any};
+use crate::protocol::principal::{Identity, Principal};
 
 /// The rules for the tokens of one issuer.
 #[derive(Debug, Clone)]
 pub struct Policy {
     issuer: Arc<str>,
     audiences: Vec<String>,
+    audience_claim: AudienceClaim,
     algorithms: Vec<Algorithm>,
     leeway: Duration,
     require: Vec<(String, Vec<String>)>,
     kinds: TokenKinds,
     /// Pairs of a context key and a claim.
     context: Vec<(String, String)>,
-    /// The claims that `require` and `context` name.
+    /// The claims that `require` and `context` name, and paths in them.
     names: Vec<String>,
 }
 
@@ -49,6 +50,7 @@ impl Policy {
         Self {
             issuer: issuer.issuer.as_str().into(),
             audiences: issuer.audiences.clone(),
+            audience_claim: issuer.audience_claim,
             algorithms: issuer.algorithms.clone(),
             leeway: issuer.leeway,
             kinds: issuer.kinds,
@@ -127,13 +129,13 @@ impl Policy {
         Ok(())
     }
 
-    /// Returns the claims of a payload that the configuration names.
+    /// Returns the claims of a payload that the configuration names, or of which it names a part.
     fn named(&self, payload: &[u8]) -> Map<String, Value> {
         let mut named = Map::new();
         let mut note = |name: &str, value: &RawValue| {
-            if let Some(wanted) = self.names.iter().find(|wanted| *wanted == name) {
+            if self.names.iter().any(|wanted| leads_to(name, wanted)) {
                 let value = serde_json::from_str(value.get()).unwrap_or_default();
-                named.insert(wanted.clone(), value);
+                named.insert(name.to_owned(), value);
             }
         };
         if !self.names.is_empty() {
@@ -160,10 +162,23 @@ impl Policy {
         Ok(until)
     }
 
+    /// Refuses a token that is for others. One that is known by its `client_id` may have an `aud` as well, which must
+    /// be accepted, too.
     fn check_audience(&self, claims: &Claims) -> Result<(), Refusal> {
-        let named = claims.audience.as_ref().ok_or(Refusal::Audience)?;
-        let ours = |audience: &str| self.audiences.iter().any(|accepted| accepted == audience);
-        if named.iter().any(|audience| ours(audience)) {
+        let ours = |name: &str| self.audiences.iter().any(|accepted| accepted == name);
+        let aud = claims.audience.as_ref();
+        let aud = aud.map(|named| {
+            named
+                .as_ref()
+                .is_some_and(|all| all.iter().any(|one| ours(one)))
+        });
+        let is_ours = match self.audience_claim {
+            AudienceClaim::Aud => aud.unwrap_or(false),
+            AudienceClaim::ClientId => {
+                aud.unwrap_or(true) && claims.client_id.as_deref().is_some_and(ours)
+            }
+        };
+        if is_ours {
             Ok(())
         } else {
             Err(Refusal::Audience)
@@ -172,17 +187,10 @@ impl Policy {
 
     fn check_required(&self, named: &Map<String, Value>) -> Result<(), Refusal> {
         for (name, accepted) in &self.require {
-            match named.get(name) {
+            match find(named, name) {
                 None | Some(Value::Null) => return Err(Refusal::Required(harmless(name))),
                 Some(_) if accepted.is_empty() => {}
-                // Scopes are words in one string (RFC 8693, section 4.2).
-                Some(Value::String(scope)) if name == "scope" => {
-                    let mut words = scope.split_ascii_whitespace();
-                    if !words.any(|word| accepted.iter().any(|value| value == word)) {
-                        return Err(Refusal::NotAccepted(harmless(name)));
-                    }
-                }
-                Some(claim) if has_any(claim, accepted) => {}
+                Some(claim) if has_any(name, claim, accepted) => {}
                 Some(_) => return Err(Refusal::NotAccepted(harmless(name))),
             }
         }
@@ -198,7 +206,7 @@ impl Policy {
         let subject = claims.subject.take().transpose()?;
         let pairs = self.context.iter();
         let pairs =
-            pairs.map(|(key, claim)| (key.as_str(), named.get(claim).and_then(context_value)));
+            pairs.map(|(key, claim)| (key.as_str(), find(named, claim).and_then(context_value)));
         let context = ClaimEntries::new(pairs)
             .map_err(|_| Refusal::Claim("a claim cannot be carried as request context"))?;
         Ok(Principal::new(Identity {

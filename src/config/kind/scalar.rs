@@ -7,7 +7,7 @@ use crate::config::load::nearest::nearest;
 use crate::config::load::reader::{Reader, Text};
 use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
-use crate::config::{ALGORITHMS, Algorithm, Secret};
+use crate::config::{ALGORITHMS, Algorithm, ED25519, Secret};
 
 /// The most bytes of a name in a namespace path.
 const MAX_NAME: usize = 256;
@@ -89,12 +89,19 @@ pub(in crate::config) fn string_schema() -> Json {
     json!({ "type": "string" })
 }
 
-/// Text that is not empty and has no control characters. `expects` completes "write …".
+/// Text that is not empty, has no control characters, and neither begins nor ends with a space, which nobody sees.
+/// `expects` completes "write …".
 pub(in crate::config) fn text(expects: &str) -> Scalar<String> {
     Scalar::new(
         expects,
         text_schema(),
-        |text| printable(text).map(str::to_owned),
+        |text| {
+            let printed = printable(text)?;
+            if printed.trim() != printed {
+                return Err("has a space at its beginning or end; remove it".to_owned());
+            }
+            Ok(printed.to_owned())
+        },
         |text| json!(text),
     )
 }
@@ -206,7 +213,10 @@ pub(in crate::config) fn choice<T: Copy + PartialEq + 'static>(
 /// A signature algorithm; one that must not be used is refused with the reason.
 pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
     let plain = choice(&ALGORITHMS);
-    let known = plain.schema();
+    let mut known = plain.schema();
+    if let Some(Json::Array(names)) = known.pointer_mut("/anyOf/0/enum") {
+        names.push(json!(ED25519));
+    }
     Scalar::new(
         plain.expects(),
         known,
@@ -216,6 +226,7 @@ pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
                 "{} cannot be used: its key is a secret that the gateway would share with the issuer, and whoever can check a token could also make one; use RS256, PS256, ES256 or EdDSA",
                 text.value
             )),
+            ED25519 => Ok(Algorithm::EdDSA),
             "none" | "None" | "NONE" => Err("`none` means tokens without a signature, which anyone can make; use RS256, PS256, ES256 or EdDSA".to_owned()),
             "ES512" | "ES256K" => Err(format!("{} is not implemented; use ES256, ES384 or EdDSA", text.value)),
             _ => (plain.parse)(text),

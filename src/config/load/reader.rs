@@ -100,6 +100,11 @@ impl<'e> Reader<'e> {
         !self.wrong.contains(key)
     }
 
+    /// True if there was no error at the current key or below it.
+    pub(in crate::config) fn is_sound(&self) -> bool {
+        !self.wrong.contains(&self.path)
+    }
+
     /// Returns the place of the full key `key`, or of the nearest key above it.
     pub(in crate::config) fn place(&self, key: &str) -> Position {
         self.places.nearest(key)

@@ -10,6 +10,7 @@ use http::header::AUTHORIZATION;
 use super::memory::{CachedToken, Credential, TokenCache};
 use crate::auth::keys::{Clock, Issuer, KeyMatch, KeySearch, Keys, PendingFetch};
 use crate::auth::token::{Headers, Refusal, UnverifiedToken, bearer};
+use crate::config::Limits;
 use crate::metrics::{self, CacheLookup};
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
@@ -19,6 +20,8 @@ pub struct Verifier {
     /// The issuers by `iss`.
     issuers: HashMap<String, Arc<Issuer>>,
     anonymous: Option<Principal>,
+    /// The longest token, in bytes.
+    max_token: usize,
     memory: TokenCache,
     headers: Headers,
     clock: Arc<dyn Clock>,
@@ -49,6 +52,7 @@ impl Verifier {
                 .map(|i| (i.policy().issuer().to_owned(), Arc::clone(i)))
                 .collect(),
             anonymous: None,
+            max_token: Limits::default().token_bytes,
             memory: TokenCache::new(),
             headers: Headers::default(),
             clock,
@@ -60,6 +64,13 @@ impl Verifier {
     #[must_use]
     pub fn anonymous(mut self) -> Self {
         self.anonymous = Some(Principal::anonymous());
+        self
+    }
+
+    /// Refuses tokens of more than so many bytes.
+    #[must_use]
+    pub fn with_longest_token(mut self, bytes: usize) -> Self {
+        self.max_token = bytes;
         self
     }
 
@@ -84,7 +95,7 @@ impl Verifier {
             return Ok(Verdict::Known(principal));
         }
         self.metrics.looked_up(CacheLookup::Miss);
-        let unverified = UnverifiedToken::read(shown.token, &self.headers)?;
+        let unverified = self.read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         match issuer.search(unverified.header()) {
             KeySearch::Wait(wait) => Ok(Verdict::Later(wait)),
@@ -98,7 +109,7 @@ impl Verifier {
     /// Judges a request after the fetch of its issuer's keys; the result is final.
     pub(super) fn judge_again<B>(&self, request: &Request<B>) -> Result<Principal, Refusal> {
         let shown = Credential::by(request)?;
-        let unverified = UnverifiedToken::read(shown.token, &self.headers)?;
+        let unverified = self.read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
         self.settle(issuer, shown, unverified, found, self.clock.wall())
@@ -107,6 +118,13 @@ impl Verifier {
     /// Counts a refusal in the metrics.
     pub(super) fn count(&self, refusal: &Refusal) {
         self.metrics.refused(refusal.reason());
+    }
+
+    fn read<'t>(&self, token: &'t str) -> Result<UnverifiedToken<'t>, Refusal> {
+        if token.len() > self.max_token {
+            return Err(Refusal::Malformed("it is longer than is accepted here"));
+        }
+        UnverifiedToken::read(token, &self.headers)
     }
 
     fn issuer(&self, token: &UnverifiedToken<'_>) -> Result<&Arc<Issuer>, Refusal> {

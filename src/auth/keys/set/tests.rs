@@ -69,12 +69,56 @@ fn unusable_keys_are_passed_over_and_told() {
     assert_eq!((set.len(), skipped), (2, 3));
     let many: Vec<_> = (0..200).map(|n| ec(n.to_string())).collect();
     assert_eq!(parse(&many).len(), 100);
+    let mut told = Vec::new();
+    let text = json!({"keys": many}).to_string();
+    KeySet::parse(text.as_bytes(), &ALLOWED, |_, error| {
+        told.push((error.to_string(), error.is_mistake()));
+    })
+    .unwrap();
+    let words = "the set has 200 keys, and those after the first 100 are not read";
+    assert_eq!(told, [(words.to_owned(), true)]);
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, "null"] {
         assert!(
             KeySet::parse(text.as_bytes(), &ALLOWED, |_, _| {}).is_err(),
             "{text}"
         );
     }
+}
+
+#[test]
+fn only_a_key_for_another_use_is_passed_over_as_usual() {
+    let with = |name: &str, value: &str| {
+        let mut key = ec("a");
+        key[name] = value.into();
+        key
+    };
+    let cases = [
+        (with("use", "enc"), false),
+        (with("alg", "ES384"), false),
+        (json!({"kty": "oct", "k": "eA"}), false),
+        (with("d", X), true),
+        (with("x", "AA"), true),
+        (json!({"kid": "x"}), true),
+        (json!("x"), true),
+    ];
+    for (key, expected) in cases {
+        let mut told = Vec::new();
+        let text = json!({ "keys": [key] }).to_string();
+        KeySet::parse(text.as_bytes(), &ALLOWED, |_, error| {
+            told.push(error.is_mistake())
+        })
+        .unwrap();
+        assert_eq!(told, [expected], "{key}");
+    }
+}
+
+#[test]
+fn a_number_with_padding_and_the_newer_name_of_an_algorithm_make_a_key() {
+    let mut padded = ec("a");
+    padded["x"] = format!("{X}=").into();
+    let mut named = ed("b");
+    named["alg"] = "Ed25519".into();
+    assert_eq!(parse(&[padded, named]).len(), 2);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Claims, Policy, claims};
 use crate::auth::token::Refusal;
-use crate::config::Issuer;
+use crate::config::{AudienceClaim, Issuer};
 use crate::protocol::principal::Principal;
 
 const NOW: u64 = 1_000_000;
@@ -180,5 +180,42 @@ fn a_token_for_something_else_is_refused_unless_it_is_allowed() {
     for claims in [json!({}), json!({"sub": ""})] {
         assert!(allow(strict, claims.clone()).is_err(), "{claims}");
         assert_eq!(allow(|issuer| issuer.kinds.subject = false, claims), Ok(()));
+    }
+}
+
+#[test]
+fn a_client_id_stands_for_the_audience_only_where_its_issuer_says_so() {
+    let check = |is_client, claims: Value| {
+        let policy = policy(|issuer| {
+            if is_client {
+                issuer.audience_claim = AudienceClaim::ClientId;
+            }
+        });
+        policy.check_audience(&read(&claims)).is_ok()
+    };
+    let cases = [
+        (json!({"aud": "catalog"}), true, false),
+        (json!({"client_id": "catalog"}), false, true),
+        (json!({"client_id": ["catalog"]}), false, false),
+        (json!({"client_id": "other"}), false, false),
+        (
+            json!({"client_id": "catalog", "aud": "catalog"}),
+            true,
+            true,
+        ),
+        (
+            json!({"client_id": "catalog", "aud": "billing"}),
+            false,
+            false,
+        ),
+        (json!({"client_id": "catalog", "aud": []}), false, false),
+        (json!({"client_id": "catalog", "aud": 1}), false, false),
+        (json!({"client_id": "other", "aud": "catalog"}), true, false),
+        (json!({"azp": "catalog"}), false, false),
+        (json!({}), false, false),
+    ];
+    for (claims, by_aud, by_client) in cases {
+        let found = (check(false, claims.clone()), check(true, claims.clone()));
+        assert_eq!(found, (by_aud, by_client), "{claims}");
     }
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nsgate::auth::keys::{Clock, Issuer, Keys, SystemClock};
 use nsgate::auth::token::{Headers, MAX_BYTES, Refusal, UnverifiedToken};
-use nsgate::config::{self, Auth, Config};
+use nsgate::config::{self, AudienceClaim, Auth, Config};
 use nsgate::error::BoxError;
 use nsgate::error::cause::Causes;
 use nsgate::metrics::Metrics;
-use nsgate::protocol::claims::Claims;
+use nsgate::protocol::claims::{Claims, find};
 use nsgate::protocol::principal::{Identity, Principal};
 use nsgate::telemetry::rfc3339;
 use serde_json::{Map, Value};
@@ -66,6 +66,13 @@ fn read(file: &Path) -> Result<String, String> {
 fn of_token(config: &Config, text: &str, online: bool) -> Result<Caller, String> {
     let refused =
         |refusal: &Refusal, hint: &str| format!("the gateway refuses this token: {refusal}{hint}");
+    let longest = config.limits.token_bytes;
+    if text.len() > longest {
+        return Err(format!(
+            "the gateway refuses this token: it has {} bytes, and `limits.token_bytes` is {longest}",
+            text.len()
+        ));
+    }
     let token = UnverifiedToken::read(text, &Headers::default());
     let token = token.map_err(|refusal| refused(&refusal, ""))?;
     let named = token.issuer().unwrap_or_default().to_owned();
@@ -150,20 +157,23 @@ fn unknown_key(issuer: &Issuer, kid: Option<&str>) -> String {
 fn hint(refusal: &Refusal, configured: &config::Issuer, text: &str) -> String {
     let claims = Claims::new(text, None);
     let claim = |name: &str| {
-        claims
-            .all()
-            .get(name)
-            .map_or("absent".to_owned(), |value| plain(&value.to_string()))
+        find(claims.all(), name).map_or("absent".to_owned(), |value| plain(&value.to_string()))
     };
     match refusal {
         Refusal::Signature => {
             "; it was not signed with the key that it names, or changed since".to_owned()
         }
-        Refusal::Audience => format!(
-            "; its aud is {}, and `audiences` has {}",
-            claim("aud"),
-            configured.audiences.join(", ")
-        ),
+        Refusal::Audience => {
+            let named = match configured.audience_claim {
+                AudienceClaim::Aud => "aud",
+                AudienceClaim::ClientId => "client_id",
+            };
+            format!(
+                "; its {named} is {}, and `audiences` has {}",
+                claim(named),
+                configured.audiences.join(", ")
+            )
+        }
         Refusal::NotAccepted(name) => {
             let accepted = configured
                 .require
