@@ -109,16 +109,22 @@ fn placed(origin: &Origin, parts: Vec<BuildError>) -> Vec<Problem> {
         .collect()
 }
 
-/// Returns the problem that keeps the gateway from starting on this machine, though it may start on the machine that
-/// the configuration is for; `None` if there is none.
-pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
-    let batch = &loaded.config.batch;
-    let missing = disk::missing_folder(batch.log.file()?).filter(|_| !batch.create_folder)?;
-    let message = format!("the gateway does not start with this log: {missing}");
-    Some(Problem {
+/// Returns the problems that the gateway would have on this machine, though it may have none on the machine that the
+/// configuration is for.
+pub fn missing_here(loaded: &Loaded) -> Vec<Problem> {
+    let warning = |key: &str, message: String| Problem {
         warning: true,
-        ..loaded.origin.problem("batch.log", message)
-    })
+        ..loaded.origin.problem(key, message)
+    };
+    let batch = &loaded.config.batch;
+    let folder = batch.log.file().and_then(disk::missing_folder);
+    let folder = folder.filter(|_| !batch.create_folder).map(|missing| {
+        let message = format!("the gateway does not start with this log: {missing}");
+        warning("batch.log", message)
+    });
+    let files = open_files::shortage(loaded.config.limits.connections)
+        .map(|shortage| warning("limits.connections", shortage));
+    folder.into_iter().chain(files).collect()
 }
 
 /// Serves the configuration that was read from `path` until SIGTERM or SIGINT, then drains; a second signal ends the
@@ -137,7 +143,9 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     if let Err(error) = has_room {
         tracing::debug!(%error, "no room for open files was made: requests may wait some milliseconds while many clients connect");
     }
-    for warning in &loaded.warnings {
+    let shortage = open_files::shortage(loaded.config.limits.connections);
+    let shortage = shortage.map(|message| loaded.origin.problem("limits.connections", message));
+    for warning in loaded.warnings.iter().chain(&shortage) {
         tracing::warn!(warning = %warning, "configuration warning");
     }
     let last_lines = LastLines {

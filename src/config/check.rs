@@ -4,6 +4,7 @@ mod audit;
 mod authorization;
 mod batches;
 mod certificates;
+mod meant;
 mod prefixes;
 mod same_catalog;
 
@@ -40,6 +41,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     batch_log(config, reader);
     audit::audit(config, reader);
     token_bytes(config, reader);
+    meant::otherwise(config, reader);
 }
 
 /// Refuses a longest token that no request could have.

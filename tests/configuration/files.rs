@@ -282,6 +282,27 @@ fn a_batch_log_that_others_may_read_is_a_warning() {
 }
 
 #[test]
+fn more_connections_than_open_files_are_a_warning() {
+    let (folder, ..) = folder();
+    for (connections, is_warned) in [(100, false), (400, true)] {
+        write(
+            folder.path(),
+            &format!("limits: {{ connections: {connections} }}"),
+        );
+        let limited = "ulimit -n 300; exec \"$0\" check --config gateway.yaml";
+        let output = Command::new("sh")
+            .args(["-c", limited, env!("CARGO_BIN_EXE_nsgate")])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{said}");
+        let words = "limits.connections: is more than this process may have";
+        assert_eq!(said.contains(words), is_warned, "{said}");
+    }
+}
+
+#[test]
 fn a_command_line_that_is_refused_is_not_repeated_with_its_password() {
     let of_log = [
         "postgres://admin:hunter2@db.example/nsgate",

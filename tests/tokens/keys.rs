@@ -247,6 +247,10 @@ async fn an_issuer_says_itself_where_its_keys_are() {
         assert_eq!(door.keys.missing().count(), 1, "{body}");
     }
     assert!(issuer.asked().iter().all(|path| path == METADATA));
+    issuer.publish(METADATA, 200, &[], metadata(&format!("{own}/"), "jwks"));
+    door.refresh().await;
+    let told = door.keys.issuers()[0].trouble().error.unwrap();
+    assert!(told.contains("with a `/` at its end"), "{told}");
 
     issuer.publish(METADATA, 200, &[], metadata(&own, &issuer.uri(JWKS)));
     door.refresh().await;

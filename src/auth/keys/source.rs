@@ -93,7 +93,15 @@ async fn discover(client: &Client, issuer: &str) -> Result<Uri, BoxError> {
     let metadata: Metadata = serde_json::from_slice(&answer.body)
         .map_err(|error| format!("the issuer's metadata {}", in_json(&error)))?;
     if metadata.issuer != issuer {
-        return Err("the metadata belongs to another issuer".into());
+        let bare = |issuer: &str| issuer.trim_end_matches('/').to_owned();
+        return Err(if bare(&metadata.issuer) != bare(issuer) {
+            "the metadata belongs to another issuer"
+        } else if issuer.ends_with('/') {
+            "the issuer calls itself by the same address without a `/` at its end, and so do its tokens; write `issuer` so"
+        } else {
+            "the issuer calls itself by the same address with a `/` at its end, and so do its tokens; write `issuer` so"
+        }
+        .into());
     }
     Ok(metadata.jwks_uri.parse()?)
 }

@@ -167,13 +167,24 @@ pub(in crate::config) fn file() -> Scalar<PathBuf> {
     )
 }
 
+/// Words that are written where something is to be switched off, or to go elsewhere than into a file.
+const WORDS: [&str; 10] = [
+    "none", "None", "off", "no", "false", "disabled", "memory", "stdout", "stderr", "syslog",
+];
+
 /// The path of a file that is created when it is needed.
 pub(in crate::config) fn file_to_write() -> Scalar<PathBuf> {
     Scalar::new(
         "the path of a file",
         string_schema(),
         |text| {
-            let path = text.resolve(printable(text)?);
+            let written = printable(text)?;
+            if WORDS.contains(&written) {
+                return Err(format!(
+                    "`{written}` would be a file of this name; write the path of a file (./{written} if that is meant), or remove the key"
+                ));
+            }
+            let path = text.resolve(written);
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_dir() => Err(format!(
                     "{} is a folder; write the path of a file in it",

@@ -25,6 +25,8 @@ pub struct Target<'a> {
 pub enum Unrecognized {
     /// No route has this path.
     NoSuchRoute,
+    /// No route has this path, and the client was given another address than the gateway's own; the text says which.
+    WrongBase(&'static str),
     /// No extension of the contract has this path.
     NoSuchExtension,
     /// The path is a route, but only with the method named here.
@@ -58,6 +60,11 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
         "table" => Collection::Table,
         "materialized_view" => Collection::MaterializedView,
         "transaction" => Collection::Transaction,
+        "v1" => {
+            return Err(Unrecognized::WrongBase(
+                "no operation has this path; the client's address of the gateway ends in /v1: leave that out",
+            ));
+        }
         _ => return Err(Unrecognized::NoSuchRoute),
     };
     let (id, tail) = cut(below).ok_or(Unrecognized::NoSuchRoute)?;
@@ -85,6 +92,9 @@ fn extension<'a>(method: &Method, path: &str) -> Result<Target<'a>, Unrecognized
         None if path == "/nsgate" || path.starts_with("/nsgate/") => {
             Err(Unrecognized::NoSuchExtension)
         }
+        None if path.starts_with("//") => Err(Unrecognized::WrongBase(
+            "no operation has this path; the client's address of the gateway ends in `/`: leave that out",
+        )),
         None => Err(Unrecognized::NoSuchRoute),
     }
 }
@@ -236,6 +246,9 @@ impl From<Unrecognized> for Error {
         match why {
             Unrecognized::NoSuchRoute => Self::new(Code::Unsupported, "no operation has this path")
                 .with_status(StatusCode::NOT_FOUND),
+            Unrecognized::WrongBase(why) => {
+                Self::new(Code::Unsupported, why).with_status(StatusCode::NOT_FOUND)
+            }
             Unrecognized::NoSuchExtension => Self::new(
                 Code::Unsupported,
                 "no extension has this path; below `/nsgate/` there are `/nsgate/v1/snapshot` and `/nsgate/v1/batch-commit`",

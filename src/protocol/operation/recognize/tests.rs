@@ -167,7 +167,6 @@ fn other_paths_are_no_route() {
         "/v1/namespace/a",
         "/V1/table/a/describe",
         "*",
-        "//v1/table/a/describe",
         "/v1/%74able/a/describe",
         "/metrics",
     ] {
@@ -176,6 +175,14 @@ fn other_paths_are_no_route() {
             Err(Unrecognized::NoSuchRoute),
             "{path}"
         );
+    }
+}
+
+#[test]
+fn an_address_that_ends_wrongly_is_told() {
+    for path in ["//v1/table/a/describe", "/v1/v1/table/a/describe"] {
+        let refused = recognize(&Method::POST, path);
+        assert!(matches!(refused, Err(Unrecognized::WrongBase(_))), "{path}");
     }
 }
 
