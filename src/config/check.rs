@@ -44,11 +44,11 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     meant::otherwise(config, reader);
 }
 
-/// Refuses a longest token that no request could have.
+/// Warns about a longest token that no request can have.
 fn token_bytes(config: &Config, reader: &mut Reader<'_>) {
     let limits = &config.limits;
     if limits.token_bytes >= limits.header_bytes && reader.has("limits.token_bytes") {
-        reader.problem_at("limits.token_bytes", "is as much as `limits.header_bytes`, and a token is one of the headers; make limits.header_bytes larger");
+        reader.warn_at("limits.token_bytes", "is as much as `limits.header_bytes`, and a token is one of the headers; make limits.header_bytes larger");
     }
 }
 

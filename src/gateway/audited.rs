@@ -12,6 +12,7 @@ use crate::protocol::commit::CommitOperation;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::named_versions;
 use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::query::Query;
 use crate::request::change::TableChange;
 use crate::request::context::RequestContext;
 
@@ -87,6 +88,14 @@ pub(super) async fn note_named(
     );
     if !is_about_versions {
         return Ok(());
+    }
+    let query = Query::new(request.uri().query());
+    for name in ["version", "ranges", "branch"] {
+        if query.get(name)?.is_some() {
+            return Err(Error::invalid(format!(
+                "`{name}` is in the query, where the contract has none; write it into the body"
+            )));
+        }
     }
     let body = request_body::read(std::mem::take(request.body_mut()), limit).await?;
     *request.body_mut() = Body::full(body.clone());

@@ -100,7 +100,7 @@ pub const BATCH_BUGS: &[Bug] = &[
     Bug {
         name: "a lost answer is taken for no answer at all",
         file: "src/batch/participant/create.rs",
-        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Sends the creates of several entries",
+        right: "        Err(failure) => CreateOutcome::Lost(Some(silent(backend, &failure))),\n    }\n}\n\n/// Sends the creates of several entries",
         wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Sends the creates of several entries",
         checkers: &[SIMULATION, GATEWAY],
     },

@@ -10,6 +10,10 @@ const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];
 const REQUESTS: &[&str] = &["--test", "gateway", "hostile::requests"];
 const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
 const BREAKER: &[&str] = &["--test", "gateway", "failures::breaker"];
+const PAGE_TOKENS: &[&str] = &["--lib", "gateway::listing::token"];
+const STORAGE_KEYS: &[&str] = &["--test", "gateway", "storage_keys::"];
+const SLOW_READS: &[&str] = &["--test", "gateway", "slow_reads::"];
+const ACCESS: &[&str] = &["--lib", "auth::access"];
 const TENANTS: &[&str] = &["--test", "gateway", "batches::tenants"];
 const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
 const LEADING: &[&str] = &["--test", "gateway", "leading::"];
@@ -190,8 +194,8 @@ pub const PROTECTIONS: &[Bug] = &[
     Bug {
         name: "a catalog's redirect goes on",
         file: "src/backend/rest/dispatch.rs",
-        right: "        if !is_known(status) {",
-        wrong: "        if !is_known(status) && status.is_success() {",
+        right: "        let outcome = if is_known(status) {",
+        wrong: "        let outcome = if is_known(status) || status.is_redirection() {",
         checkers: &[LEADING],
     },
     Bug {
@@ -242,5 +246,33 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "    let named = named_versions::parse(&body)?;",
         wrong: "    let named = named_versions::parse(&body).unwrap_or_default();",
         checkers: &[BODIES],
+    },
+    Bug {
+        name: "a caller with partial rights makes page tokens up",
+        file: "src/gateway/listing/token.rs",
+        right: "            (&PLAIN, rest) if !is_secret => {",
+        wrong: "            (&PLAIN, rest) => {",
+        checkers: &[PAGE_TOKENS],
+    },
+    Bug {
+        name: "a reader gets the keys of the storage",
+        file: "src/layer/authorize.rs",
+        right: ".lacks_credentials = !gives;",
+        wrong: ".lacks_credentials = false;",
+        checkers: &[STORAGE_KEYS],
+    },
+    Bug {
+        name: "a slow read keeps a batch waiting",
+        file: "src/batch/locks.rs",
+        right: "            if presses && !is_patient && waited {",
+        wrong: "            if presses && is_patient && !waited {",
+        checkers: &[SLOW_READS],
+    },
+    Bug {
+        name: "a token of any issuer meets a rule of one",
+        file: "src/auth/access.rs",
+        right: "**caller.issuer() == **issuer && is_met(need, caller)",
+        wrong: "(**caller.issuer() == **issuer || true) && is_met(need, caller)",
+        checkers: &[ACCESS],
     },
 ];

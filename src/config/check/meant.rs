@@ -40,6 +40,10 @@ fn stars(config: &Config, reader: &mut Reader<'_>) {
             (&rule.read, "read.any_of", "read.scope"),
             (&rule.write, "write.any_of", "write.scope"),
         ] {
+            let need = match need {
+                Access::Issued { need, .. } => need,
+                need => need,
+            };
             match need {
                 Access::Claim { any_of: values, .. } => {
                     warn_of_star(values, VALUES, reader, at(any_of));
@@ -47,7 +51,7 @@ fn stars(config: &Config, reader: &mut Reader<'_>) {
                 Access::Scope(name) => {
                     warn_of_star(std::slice::from_ref(name), VALUES, reader, at(scope));
                 }
-                Access::AnyCaller | Access::Deny => {}
+                Access::Issued { .. } | Access::AnyCaller | Access::Deny => {}
             }
         }
     }

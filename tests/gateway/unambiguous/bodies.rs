@@ -99,6 +99,12 @@ async fn a_member_is_given_once_or_refused() {
         (at("restore"), r#"{"version":1,"version":2}"#),
         (at("restore"), r#"{"version":1,"\u0076ersion":2}"#),
         (at("restore"), r#"{"version":"1"}"#),
+        (at("restore?version=2"), r#"{"version":1}"#),
+        (at("restore?branch=a"), r#"{"version":1}"#),
+        (
+            at("version/delete?branch=a"),
+            r#"{"ranges":[{"start_version":1,"end_version":2}]}"#,
+        ),
         (at("restore"), r#"{"version":1,"branch":"a","branch":"b"}"#),
         (
             at("version/create"),
