@@ -33,7 +33,7 @@ pub use backend::{
 pub use batch::{BatchConfig, MOST_ENTRIES, WithoutLog};
 pub use batch_log::{LogAddress, PostgresAddress, PostgresLogConfig, SCHEMA, is_schema};
 pub use gateways::{GatewayTls, Gateways};
-pub(crate) use kind::is_plain_http_abroad;
+pub(crate) use kind::{is_plain_http_abroad, without_query};
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
 pub use mount::{Access, AuthorizationRule, Mount, StorageCredentials, Unlisted};

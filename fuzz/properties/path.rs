@@ -33,10 +33,8 @@ pub fn check(data: &[u8]) {
         }
         Err(Unrecognized::NoSuchExtension) => assert!(path.starts_with("/nsgate"), "{path}"),
         Err(Unrecognized::WrongBase(_)) => {
-            assert!(
-                path.starts_with("//") || path.starts_with("/v1/v1"),
-                "{path}"
-            );
+            let is_doubled = path.starts_with("//") || path.starts_with("/v1/v1");
+            assert!(is_doubled, "{path}");
         }
         Err(Unrecognized::NoSuchRoute) => {}
     }

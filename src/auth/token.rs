@@ -5,6 +5,7 @@
 //! statements about itself are never trusted: the issuer's list and the key decide (RFC 8725).
 
 mod bearer;
+mod claimed;
 mod claims;
 mod compact;
 mod header;
@@ -17,6 +18,7 @@ mod provider;
 mod refusal;
 
 pub use bearer::bearer;
+pub use claimed::claimed;
 pub use compact::{MAX_BYTES, UnverifiedToken};
 pub use headers::Headers;
 pub use jsonwebtoken::Header;

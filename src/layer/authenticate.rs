@@ -20,7 +20,7 @@ use http::{HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
 use super::refused::RefusedFuture;
-use crate::auth::token::Refusal;
+use crate::auth::token::{Refusal, bearer, claimed};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
@@ -110,6 +110,7 @@ where
             Ok(Verdict::Later(wait)) => wait,
             Err(refusal) => {
                 self.verifier.count(&refusal);
+                tell(asked, &refusal);
                 return Either::Right(Either::Left(RefusedFuture::with(refusal)));
             }
         };
@@ -124,6 +125,7 @@ where
                 Ok(principal) => admit(asked, principal),
                 Err(refusal) => {
                     verifier.count(&refusal);
+                    tell(asked, &refusal);
                     return Err(refusal.into());
                 }
             }
@@ -140,6 +142,15 @@ fn admit(request: &mut Request<Body>, principal: Principal) {
         exchange.authenticated(&principal);
     }
     learned.principal = Some(principal);
+}
+
+/// Notes for operators what a refused token states about itself.
+fn tell(request: &Request<Body>, refusal: &Refusal) {
+    let learned = RequestContext::of(request.extensions());
+    let stated = bearer(request.headers()).ok().and_then(claimed);
+    if let (Some(exchange), Some(stated)) = (&learned.exchange, stated) {
+        exchange.explained(format!("{refusal}; unverified, the token states {stated}"));
+    }
 }
 
 impl From<Refusal> for Error {

@@ -3,6 +3,7 @@
 //! One thread accepts, and hands each connection to the worker that has the fewest. At `limits.connections` nothing is
 //! accepted until one ends: new connections wait in the system's bounded backlog.
 
+mod accept_errors;
 mod workers;
 
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::{Id, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tower::Service;
 
 use crate::backend::Peer;
@@ -31,10 +32,9 @@ use crate::metrics::{TlsFailure, TlsFailures};
 use crate::server::connection::{ConnectionState, Directive, IdleTracker, Protocols, Timeouts};
 use crate::server::refused_peers::RefusedPeers;
 use crate::server::tls;
+use accept_errors::AcceptErrors;
 use workers::{Stream, Workers};
 
-/// The pause after an accept that failed for lack of a resource, such as file descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The time without a request after which a connection releases its buffers.
 const BUFFER_RETENTION: Duration = Duration::from_secs(2);
 /// The time without a request after which a connection is closed. It is longer than clients commonly keep theirs, so
@@ -173,6 +173,7 @@ where
     async fn accept(&mut self, socket: TcpListener, is_held: bool, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut round = self.rounds();
+        let mut errors = AcceptErrors::default();
         loop {
             let room = self.tasks.len() < self.serving.load().connections;
             tokio::select! {
@@ -191,7 +192,7 @@ where
                 _ = round.tick() => self.look_after(&mut round),
                 accepted = socket.accept(), if room => match accepted {
                     Ok((stream, address)) => self.open(stream, address),
-                    Err(error) => give_way(&error).await,
+                    Err(error) => errors.handle(&error).await,
                 },
             }
         }
@@ -376,19 +377,6 @@ fn tell(client: SocketAddr, unread: Option<hyper::Error>) {
     if let Some(cause) = unread {
         let cause = Causes(&cause);
         tracing::debug!(%client, %cause, "cannot read the client's request");
-    }
-}
-
-/// Handles a failed accept. Ignores a client that left before it was accepted; logs any other error, and pauses so that
-/// it does not become a busy loop.
-async fn give_way(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    if !matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted
-    ) {
-        tracing::error!(cause = %error, "cannot accept connections");
-        sleep(ACCEPT_BACKOFF).await;
     }
 }
 

@@ -38,15 +38,21 @@ pub(super) fn install(switch: Switch) {
 }
 
 /// Returns the filter for a level. Libraries log their internals already at `info`, and an embedded catalog every
-/// file that it touches, so these are shown only at `debug`.
+/// file that it touches, so these are shown only at `debug`; and each frame of HTTP/2, which is some lines for each
+/// request, only at `trace`.
 fn ours(settings: LogLevel) -> Targets {
     let level = level(settings);
     let theirs = match level {
         Level::INFO => Level::WARN,
         other => other,
     };
+    let of_frames = match level {
+        Level::DEBUG => Level::INFO,
+        _ => theirs,
+    };
     Targets::new()
         .with_default(theirs)
+        .with_target("h2", of_frames)
         .with_target(env!("CARGO_CRATE_NAME"), level)
 }
 
@@ -70,6 +76,7 @@ mod tests {
             (LogLevel::Error, Level::ERROR, Level::ERROR),
             (LogLevel::Info, Level::INFO, Level::WARN),
             (LogLevel::Debug, Level::DEBUG, Level::DEBUG),
+            (LogLevel::Trace, Level::TRACE, Level::TRACE),
         ];
         for (setting, own, theirs) in cases {
             let levels = [
@@ -83,6 +90,10 @@ mod tests {
                 let logged = |target| ours(setting).would_enable(target, &level);
                 assert_eq!(logged("nsgate::batch"), level <= own, "{setting:?} {level}");
                 assert_eq!(logged("lance::io"), level <= theirs, "{setting:?} {level}");
+                let of_frames = logged("h2::codec::framed_read");
+                let is_seen =
+                    level <= theirs && (level != Level::DEBUG || setting == LogLevel::Trace);
+                assert_eq!(of_frames, is_seen, "{setting:?} {level}");
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The files that a configuration names: no message repeats what is in them, and nothing in them is passed over in
 //! silence.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -351,4 +353,33 @@ mounts: [{ namespace: [], backend: lake }]
     assert!(!shown.to_string().contains("hunter2"), "{shown:#}");
     let keys = &shown["auth"]["issuers"][0]["keys"]["url"];
     assert_eq!(keys, "https://idp.example/keys?***");
+}
+
+#[test]
+fn a_password_that_is_missing_is_named_where_it_belongs() {
+    let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in server.incoming() {
+            let mut client = client.unwrap();
+            let mut startup = [0; 1024];
+            assert!(client.read(&mut startup).unwrap() > 8);
+            // AuthenticationCleartextPassword.
+            client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
+        }
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .args([
+            "log",
+            "prepare",
+            &format!("postgres://admin@127.0.0.1:{port}/nsgate"),
+        ])
+        .env_clear()
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && said.contains("NSGATE_LOG_PASSWORD"),
+        "{said}"
+    );
 }

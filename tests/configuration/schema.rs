@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nsgate::config::schema;
 use serde_json::Value;
@@ -95,4 +96,16 @@ fn every_sample_tells_editors_where_its_schema_is() {
         script.contains("share/nsgate/nsgate.schema.json"),
         "the packages have no schema"
     );
+}
+
+#[test]
+fn a_schema_that_cannot_be_written_is_a_failure() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .arg("schema")
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written"));
 }

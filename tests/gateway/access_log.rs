@@ -336,3 +336,28 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
     assert!(records(whole).iter().filter(|line| is_access(line)).count() > 50);
 }
+
+#[tokio::test]
+async fn a_refused_token_is_logged_with_what_it_states() {
+    let world = Setup::two().start().await;
+    let token = token::token(&json!({"aud": "billing", "sub": "ada"}));
+    let client = Client::new(world.address()).header("x-request-id", "refused");
+    let bearer = format!("Bearer {token}");
+    let reply = client
+        .clone()
+        .header("authorization", &bearer)
+        .post(EXISTS, &json!({}))
+        .await;
+    assert_eq!(reply.status, 401);
+    let none = Client::new(world.address()).header("x-request-id", "none");
+    assert_eq!(none.post(EXISTS, &json!({})).await.status, 401);
+    let lines = lines(&world, &["refused", "none"]).await;
+    let expected = format!(
+        r#"the token is for another audience; unverified, the token states iss "{}", aud "billing", sub "ada""#,
+        token::ISSUER
+    );
+    assert_eq!(lines["refused"]["cause"], expected);
+    assert_eq!(lines["refused"].get("subject"), None);
+    assert!(!world.log().contains(token.rsplit('.').next().unwrap()));
+    assert_eq!(lines["none"]["cause"], "a bearer token is needed");
+}

@@ -189,3 +189,19 @@ async fn a_gateway_is_ready_though_a_catalog_is_not() {
         .await
         .ok();
 }
+
+#[tokio::test]
+async fn the_query_of_an_issuers_address_is_shown_nowhere() {
+    let world = World::two().await;
+    let yaml = world.configuration();
+    let address = "keys: { url: 'http://127.0.0.1:1/keys?code=hunter2' }";
+    let changed = yaml.replace("keys: { file: keys.json }", address);
+    assert_ne!(changed, yaml);
+    world.reload(&changed).await.ok();
+    for page in ["/status", "/config", "/ready"] {
+        let reply = world.admin().get(page).await;
+        let said = String::from_utf8_lossy(&reply.body);
+        assert!(!said.contains("hunter2"), "{page}: {said}");
+    }
+    assert!(!world.log().contains("hunter2"));
+}

@@ -316,3 +316,14 @@ async fn a_catalog_that_comes_up_after_the_gateway_is_not_called_down_until_the_
     let told = until(&world, "east is up", |status| is_up(status, true)).await;
     assert_eq!(told["findings"], json!([]), "{told:#}");
 }
+
+#[tokio::test]
+async fn a_page_that_was_just_opened_shows_the_failures_of_the_last_minute() {
+    let world = World::two().await.seeded();
+    world.catalog("east").stop().await;
+    for _ in 0..20 {
+        let status = world.client().post(EXISTS, &json!({})).await.status;
+        assert!(status >= 500, "{status}");
+    }
+    shows(&world, "outage", &["100.00 %"]).await;
+}

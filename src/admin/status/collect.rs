@@ -16,7 +16,7 @@ use crate::admin::batches::{self, BatchList, BatchSummary};
 use crate::admin::{AdminState, Page, backends, gateways, reload};
 use crate::batch::OpenEntry;
 use crate::body::Body;
-use crate::config::{Config, KeySource};
+use crate::config::{Config, KeySource, without_query};
 use crate::metrics::{FailedRequest, ProcessFigures};
 use crate::request::context::RequestContext;
 use crate::request::peer::Peer;
@@ -262,7 +262,7 @@ fn source(config: &Config, issuer: &str) -> String {
     };
     match &configured.keys.source {
         KeySource::File(path) => path.display().to_string(),
-        KeySource::Url(uri) => uri.to_string(),
+        KeySource::Url(uri) => without_query(&uri.to_string()),
         KeySource::Discovery => format!(
             "{}/.well-known/openid-configuration",
             issuer.trim_end_matches('/')

@@ -135,13 +135,15 @@ pub(in crate::admin) fn alerts() -> impl Iterator<Item = &'static str> {
 pub(super) fn of(report: &StatusReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(not_ready(report));
-    findings.extend(certificates(report));
+    let (over, ending) = certificates(report);
+    findings.extend(over);
     findings.extend(batches::log(report));
     findings.extend(audit(report));
     let unlisted = report.more_waiting_batches;
     findings.extend(batches::waiting(&report.batches, unlisted));
     findings.extend(catalogs::of(report));
     findings.extend(load::of(report));
+    findings.extend(ending);
     findings.extend(access::issuers(report));
     findings.extend(configuration(report));
     findings.extend(access::refused(report));
@@ -205,10 +207,12 @@ fn audit(report: &StatusReport) -> Option<Finding> {
     })
 }
 
-fn certificates(report: &StatusReport) -> Vec<Finding> {
+/// Returns the findings about certificates that have expired, and about those that will: nobody is refused for these yet.
+fn certificates(report: &StatusReport) -> (Vec<Finding>, Vec<Finding>) {
     let ends = report.certificates.iter();
     let soon = ends.filter(|certificate| certificate.seconds_left < CERTIFICATE_SOON);
-    let findings = soon.map(|certificate| {
+    let mut findings = (Vec::new(), Vec::new());
+    for certificate in soon {
         let (of, left) = (&certificate.of, certificate.seconds_left);
         let (urgency, what) = if left < 0 {
             let ago = span(left.unsigned_abs());
@@ -239,9 +243,14 @@ fn certificates(report: &StatusReport) -> Vec<Finding> {
         );
         let show = format!("openssl x509 -noout -subject -enddate -in {}", quoted(file));
         let finding = Finding::new(urgency, what).about(of).detail(detail);
-        finding.run(show).alert(alert)
-    });
-    findings.collect()
+        let finding = finding.run(show).alert(alert);
+        if certificate.seconds_left < 0 {
+            findings.0.push(finding);
+        } else {
+            findings.1.push(finding);
+        }
+    }
+    findings
 }
 
 fn configuration(report: &StatusReport) -> Vec<Finding> {

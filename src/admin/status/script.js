@@ -71,7 +71,9 @@ function findings({ findings: found }) {
 }
 
 function tiles(now, seen, status) {
-  const { families } = now, { load } = status, all = seen.rate(REQUESTS), failed = seen.rate(REQUESTS, FAILED);
+  const { families } = now, { load } = status, young = seen.seconds < 10;
+  // Of requests that fail after seconds, a page that was just opened has seen none: the gateway has.
+  const all = young ? load.requests_per_second : seen.rate(REQUESTS), failed = young ? load.failed_per_second : seen.rate(REQUESTS, FAILED);
   const [p50, p95, p99] = seen.quantiles("nsgate_request_duration_seconds", {});
   const refused = seen.rate(REQUESTS, { code: /^(401|403)$/ }), shed = seen.rate(REQUESTS, { backend: "none", code: /^(429|503)$/ });
   const listed = status.batches.filter(({ state }) => state === "hazard" || state === "stranded").length;

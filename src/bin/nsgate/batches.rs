@@ -48,10 +48,10 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
         OfBatches::Show { id } => client.ask(Method::GET, &page(id), None).await?,
         OfBatches::Resolve(resolve) => {
             let path = format!("{}/resolve", page(&resolve.id));
+            let body = serde_json::json!(request(resolve)?);
             // Without it, the result is told in fewer words.
             let look = client.ask(Method::GET, &page(&resolve.id), None).await;
             before = look.ok().and_then(|said| serde_json::from_value(said).ok());
-            let body = serde_json::json!(request(resolve));
             client.ask(Method::POST, &path, Some(body)).await?
         }
     };
@@ -132,15 +132,15 @@ fn decision(resolve: &Resolve) -> Decision {
     }
 }
 
-fn request(resolve: &Resolve) -> ResolveRequest {
+fn request(resolve: &Resolve) -> Result<ResolveRequest, Problem> {
     let user = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     let who = resolve.who.clone();
     let who = who.or_else(|| user("USER")).or_else(|| user("LOGNAME"));
-    ResolveRequest {
+    Ok(ResolveRequest {
         decision: decision(resolve),
-        who: who.unwrap_or_default(),
+        who: who.ok_or(Problem::Nobody)?,
         why: resolve.why.clone(),
-    }
+    })
 }
 
 fn page(id: &str) -> String {

@@ -49,8 +49,7 @@ fn main() -> ExitCode {
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
         Command::Status(arguments) => match status::run(&arguments).map_err(Failure::bad_input) {
             Ok(seen) if seen.needs_person => {
-                print(&seen.text);
-                return ExitCode::from(NEEDS_PERSON);
+                return print(&seen.text, ExitCode::from(NEEDS_PERSON));
             }
             seen => seen.map(|seen| seen.text),
         },
@@ -65,10 +64,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(output) if output.is_empty() => ExitCode::SUCCESS,
-        Ok(output) => {
-            print(&output);
-            ExitCode::SUCCESS
-        }
+        Ok(output) => print(&output, ExitCode::SUCCESS),
         Err(failure) => {
             let _ = if failure.is_output {
                 writeln!(std::io::stdout(), "{}", failure.message)
@@ -93,9 +89,17 @@ fn arguments() -> Cli {
     })
 }
 
-fn print(output: &str) {
-    // A reader that has gone away, as `head` does, is no failure.
-    let _ = writeln!(std::io::stdout(), "{output}");
+/// Prints the output, and returns `code`, or the code for bad input if not all of it was written. A reader that has gone
+/// away, as `head` does, is no failure.
+fn print(output: &str, code: ExitCode) -> ExitCode {
+    let mut stdout = std::io::stdout();
+    match writeln!(stdout, "{output}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "the output cannot be written: {error}");
+            ExitCode::from(BAD_INPUT)
+        }
+        _ => code,
+    }
 }
 
 /// The reason why the process ends with another code than 0.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use http::Method;
+use nsgate::admin::backends::{AddressState, CatalogState};
 use nsgate::admin::status::findings::{Finding, Urgency};
 use nsgate::admin::status::report::{BatchLine, FailureLine, StatusReport};
 use tokio::runtime::Builder;
@@ -139,7 +140,10 @@ fn gateway(said: &mut String, report: &StatusReport) {
 
 fn catalogs(said: &mut String, report: &StatusReport) {
     let mut rows = vec![["CATALOG", "STATE", "ADDRESSES", "LAST ERROR"].map(String::from)];
-    rows.extend(report.catalogs.iter().take(CATALOGS).map(|one| {
+    // Of very many, those that are down are seen.
+    let mut catalogs: Vec<&CatalogState> = report.catalogs.iter().collect();
+    catalogs.sort_by_key(|one| (one.up, one.endpoints.iter().all(AddressState::serves)));
+    rows.extend(catalogs.into_iter().take(CATALOGS).map(|one| {
         let serving = one.endpoints.iter().filter(|address| address.serves());
         [
             plain(&one.name),
@@ -316,8 +320,6 @@ fn plain_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nsgate::admin::backends::CatalogState;
-
     use super::*;
 
     const ADMIN: &str = "http://gw:9090";
@@ -369,11 +371,20 @@ mod tests {
         }
     }
 
+    /// Returns one of forty catalogs, of which the last is down.
+    fn catalog(number: usize) -> CatalogState {
+        CatalogState {
+            name: format!("c{number}"),
+            up: number != 39,
+            ..CatalogState::default()
+        }
+    }
+
     #[test]
     fn many_catalogs_and_failures_are_counted() {
         let report = StatusReport {
             headline: "ready".to_owned(),
-            catalogs: vec![CatalogState::default(); 40],
+            catalogs: (0..40).map(catalog).collect(),
             refused: vec![
                 FailureLine {
                     count: 1000,
@@ -388,6 +399,7 @@ mod tests {
         let said = words(&report, ADMIN);
         for words in [
             "  and 10 more\n",
+            "  c39      DOWN",
             "write permission is required (1000 times, caller ada)",
             "and 2 more; --json has them",
             "none is open",

@@ -88,7 +88,7 @@ pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
 }
 
 /// Masks the query of an address, which may be a key.
-fn without_query(address: &str) -> String {
+pub(crate) fn without_query(address: &str) -> String {
     match address.split_once('?') {
         Some((address, _)) => format!("{address}?{MASK}"),
         None => address.to_owned(),

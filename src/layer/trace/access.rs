@@ -47,6 +47,8 @@ struct AccessRecord {
     context: Vec<(String, String)>,
     code: Option<Code>,
     reason: Option<&'static str>,
+    /// The cause of a 401, in words.
+    cause: Option<Box<str>>,
     status: Option<u16>,
     whole: Duration,
     answered: Duration,
@@ -97,6 +99,9 @@ struct AccessLine<'a> {
     /// `exchange` if a catalog's token server issued no token, or `audit` if the audit log cannot be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// For a refused token, what is wrong, and the issuer, audience and subject that it states, which nobody has verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cow<'a, str>>,
     /// True if the client has the whole response.
     complete: bool,
     /// The side that ended it too early: `connection` or `catalog`; `None` if it is complete.
@@ -151,6 +156,7 @@ impl AccessRecord {
         let name = exchange.name().filter(|_| has_names);
         let transaction = exchange.transaction().filter(|_| has_names);
         let caller = exchange.caller();
+        let is_unauthenticated = exchange.code() == Some(Code::Unauthenticated);
         Self {
             ended: SystemTime::now(),
             how,
@@ -170,6 +176,9 @@ impl AccessRecord {
             context: exchange.context(),
             code: exchange.code(),
             reason: exchange.reason(),
+            cause: is_unauthenticated
+                .then(|| exchange.cause().map(Into::into))
+                .flatten(),
             status: exchange.status().map(|status| status.as_u16()),
             whole,
             answered: exchange.timed_at().unwrap_or(whole),
@@ -229,6 +238,7 @@ impl<'a> AccessLine<'a> {
             status: noted.status.unwrap_or(499),
             code: noted.code.map(Code::number),
             reason: noted.reason,
+            cause: noted.cause.as_deref().map(Cow::Borrowed),
             complete: noted.how == End::Complete,
             aborted_by: match noted.how {
                 End::Complete => None,
@@ -280,6 +290,9 @@ impl<'a> AccessLine<'a> {
         }
         if let Some(reason) = self.reason {
             let _ = write!(line, " reason={reason}");
+        }
+        if let Some(cause) = &self.cause {
+            let _ = write!(line, " cause={cause:?}");
         }
         if let Some(who) = self.aborted_by {
             let _ = write!(line, " complete=false aborted_by={who}");

@@ -20,14 +20,21 @@ async fn a_refused_token_has_a_line_that_says_why() {
         ("missing", String::new()),
         ("credentials", "Basic secret-body".to_owned()),
         ("malformed", "Bearer secret-body.x.y".to_owned()),
-        ("issuer", token(json!({"iss": "https://secret-body.test"}))),
+        // Of its claims, the issuer, audience and subject are logged, and no others.
+        (
+            "issuer",
+            token(json!({"iss": "https://other.test", "team": "secret-body"})),
+        ),
         ("signature", unsigned),
         ("expired", token(json!({"exp": 1}))),
         (
             "not_yet_valid",
             token(json!({"nbf": 4_000_000_000_u64, "exp": 4_100_000_000_u64})),
         ),
-        ("audience", token(json!({"aud": "secret-body"}))),
+        (
+            "audience",
+            token(json!({"aud": "other", "team": "secret-body"})),
+        ),
         ("claim", token(json!({"sub": 7}))),
     ];
     for (reason, bearer) in &cases {

@@ -383,3 +383,24 @@ async fn a_decision_about_no_batch_changes_nothing() {
     let said = complained(&address, &["resolve", unknown, "--abort", "--why", &long]).await;
     assert!(said.contains("`why` is longer than"), "{said}");
 }
+
+#[tokio::test]
+async fn nobody_decides_without_a_name() {
+    let world = World::two().await;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    let id = "01a1fe32-b018-7749-b091-c787866bc41d";
+    command.args([
+        "batches",
+        "--admin",
+        &admin(&world),
+        "resolve",
+        id,
+        "--abort",
+    ]);
+    let output = command.env_clear().output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && said.contains("--who NAME"),
+        "{said}"
+    );
+}

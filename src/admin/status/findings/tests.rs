@@ -163,7 +163,11 @@ fn what_stops_all_clients_comes_before_what_stops_a_table_and_that_before_what_c
     let mut report = all_well();
     report.missing = vec!["the keys of https://idp have not been fetched yet".to_owned()];
     report.issuers = vec![issuer(false)];
-    report.certificates = vec![certificate(-3600), certificate(3 * DAY)];
+    report.certificates = vec![
+        certificate(-3600),
+        certificate(23 * 3600),
+        certificate(3 * DAY),
+    ];
     report.batches = vec![open(BatchState::Hazard, 5, false)];
     report.catalogs = vec![catalog(&[false])];
     report.configuration.last_reload = Some(json!({ "at": "x", "problems": ["limits.x: no"] }));
@@ -176,13 +180,14 @@ fn what_stops_all_clients_comes_before_what_stops_a_table_and_that_before_what_c
             "the certificate of `listen` expired 60 minutes ago",
             "prod$orders waits for a person's decision",
             "catalog lake is down",
+            "the certificate of `listen` expires in 23 hours",
             "the certificate of `listen` expires in 3 days",
             "the last reload was refused; the previous configuration stays active",
         ]
     );
     assert_eq!(
         headline(&findings),
-        "not ready: the keys of https://idp have not been fetched yet (and 5 more)"
+        "not ready: the keys of https://idp have not been fetched yet (and 6 more)"
     );
 }
 

@@ -110,7 +110,11 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Trouble {
                 }
                 below = cause.source();
             }
-            words
+            // The client library's own words do not say where.
+            words.replace(
+                "password missing",
+                "the server asks for a password, and there is none: set `batch.log_password`, or NSGATE_LOG_PASSWORD for `nsgate log`",
+            )
         }
     };
     Trouble { words, code }

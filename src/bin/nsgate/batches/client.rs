@@ -57,6 +57,11 @@ pub(crate) enum Problem {
         "the admin token has characters that no header may carry; is the whole file in it, with its line break?"
     )]
     Token,
+    /// Nobody is named as the one who decides.
+    #[error(
+        "who decides? The batch log keeps it, and neither $USER nor $LOGNAME is set: give --who NAME"
+    )]
+    Nobody,
     /// The decision was taken, and there is no good response to the question what became of it.
     #[error(
         "the decision is recorded, and what became of it is not known: {0}\nLook in some seconds: `nsgate batches show {1}`"
