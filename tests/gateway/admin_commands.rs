@@ -16,7 +16,9 @@ async fn every_command_trusts_the_authority_and_shows_the_certificate_that_it_is
         (&["batches", "list", "--admin"][..], 0, "no open batches"),
         (&["batches", "show", id, "--admin"][..], 1, "no batch"),
         (
-            &["batches", "resolve", id, "--abort", "--admin"][..],
+            &[
+                "batches", "resolve", id, "--abort", "--who", "ann", "--admin",
+            ][..],
             1,
             "no batch",
         ),
@@ -44,7 +46,10 @@ async fn a_command_that_changes_something_says_that_its_token_may_only_read() {
     let url = format!("http://{}", world.admin_address());
     let id = "0190b0a0-0000-7000-8000-000000000000";
     let options = ["--token", "reading", "--admin", &*url];
-    for command in [&["reload"][..], &["batches", "resolve", id, "--abort"]] {
+    for command in [
+        &["reload"][..],
+        &["batches", "resolve", id, "--abort", "--who", "ann"],
+    ] {
         let (code, _, stderr) = run(&world, &[command, &options].concat()).await;
         assert_eq!(code, Some(1), "{stderr}");
         assert!(stderr.contains("may only read"), "{stderr}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BATCH, at_rest, numbers, settled, until};
+use super::{BATCH, at_rest, numbers, until};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Client;
 use crate::harness::{Setup, World};
@@ -106,7 +106,7 @@ async fn what_is_removed_after_the_decision_is_the_tenants_own() {
         .post("/nsgate/v1/batch-commit", &operations)
         .await
         .ok();
-    settled(&world).await;
+    at_rest(&world).await;
     let of_acme = |name, table| stored(&world, name, Some("acme"), table);
     assert_eq!(of_acme("west", "old"), None);
     assert_eq!(of_acme("west", "t1"), Some(vec![2, 3]));
@@ -173,7 +173,7 @@ async fn what_is_undone_is_the_tenants_own_also_after_a_restart() {
             gate.open();
             assert_eq!(sent.await.unwrap().status, 400);
         }
-        settled(&world).await;
+        at_rest(&world).await;
         assert_eq!(
             stored(&world, "west", Some("acme"), "t1"),
             Some(vec![1, 2, 3]),

@@ -88,7 +88,9 @@ async fn a_name_that_is_the_only_one_is_not_taken_away_by_an_undo() {
     }
     let admin = format!("http://{}", world.admin_address());
     let batch = listed[0]["id"].as_str().unwrap();
-    let decide = ["batches", "--admin", &admin, "resolve", batch, "--abort"];
+    let decide = [
+        "batches", "--admin", &admin, "resolve", batch, "--abort", "--who", "ann",
+    ];
     let (code, said, errors) = run(&world, &decide).await;
     assert_eq!(code, Some(0), "{said}{errors}");
     settled(&world).await;
