@@ -30,7 +30,7 @@ pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry, Selects,
 };
-pub use batch::{BatchConfig, MOST_ENTRIES, WithoutLog};
+pub use batch::{BatchConfig, WithoutLog};
 pub use batch_log::{LogAddress, PostgresAddress, PostgresLogConfig, SCHEMA, is_schema};
 pub use gateways::{GatewayTls, Gateways};
 pub(crate) use kind::{is_plain_http_abroad, without_query};

@@ -8,9 +8,8 @@ use super::batch_log::{LogAddress, SCHEMA, log_address, schema_name};
 use super::keys::{Keys, Section};
 use super::kind::{choice, duration, flag, maybe, secret, shaped, size, table, whole};
 use super::{ClientTls, Gateways, Secret};
+use crate::protocol::batch::MOST_ENTRIES;
 
-/// The largest `batch.max_entries`.
-pub const MOST_ENTRIES: usize = 100_000;
 /// The words for what a gateway does that has lost its log.
 const WITHOUT_LOG: [(&str, WithoutLog); 2] =
     [("refuse", WithoutLog::Refuse), ("serve", WithoutLog::Serve)];

@@ -13,7 +13,6 @@ use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
-use crate::config::MOST_ENTRIES;
 use crate::error::Error;
 use crate::gateway::request_body;
 use crate::protocol::commit::{CommitOperation, Kinds};
@@ -46,7 +45,7 @@ pub(super) async fn commit(
     let body = request_body::read(body, shared.json_body).await?;
     pause_among(body.len() / SHORT_ENTRY).await;
     // Not `batch.max_entries`: a request may repeat a batch from before that was lowered.
-    let most = MOST_ENTRIES;
+    let most = batch::MOST_ENTRIES;
     let (form, operations) = if operation == Operation::BatchCommitTables {
         let kinds = match head.uri.path().trim_end_matches('/') {
             commit::EXTENDED_PATH => Kinds::Extended,

@@ -7,6 +7,9 @@ use super::json::{Document, Edits, Member, string};
 use super::shape::{named, plain, renamed, require, short};
 use crate::error::Error;
 
+/// The most entries of a batch that are read, and the largest `batch.max_entries`.
+pub const MOST_ENTRIES: usize = 100_000;
+
 /// A `batch-create` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRequest {
@@ -52,11 +55,7 @@ pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
     let list = list.ok_or_else(|| Error::invalid("`entries` is required"))?;
     let mut entries = Vec::new();
     document.elements(list, "`entries`", &mut |index, raw| {
-        if index == max_entries {
-            return Err(Error::invalid(format!(
-                "`entries[{index}]`: a batch has at most {max_entries} entries"
-            )));
-        }
+        bounded("entries", index, max_entries)?;
         entries.push(entry(raw, &format!("entries[{index}]"))?);
         Ok(())
     })?;
@@ -66,6 +65,16 @@ pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
         "a list with at least one entry",
     )?;
     Ok(BatchRequest { entries })
+}
+
+/// Refuses an element of `list` beyond the `most` that a batch may have.
+pub(super) fn bounded(list: &str, index: usize, most: usize) -> Result<(), Error> {
+    if index < most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{list}[{index}]`: a batch has at most {most} {list}"
+    )))
 }
 
 impl BatchEntry {

@@ -313,11 +313,7 @@ fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Err
     let document = Document { text: list };
     document.elements(list, &format!("`{path}ranges`"), &mut |index, raw| {
         let here = format!("{path}ranges[{index}]");
-        if index == max_ranges {
-            return Err(Error::invalid(format!(
-                "`{here}`: an operation has at most {max_ranges} ranges"
-            )));
-        }
+        few_ranges(index, max_ranges, &here)?;
         let range = range(raw, &here)?;
         ranges.push(range);
         require(
@@ -337,6 +333,16 @@ fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Err
         ranges,
         raw: bytes,
     }))
+}
+
+/// Refuses a range beyond the `most` that an operation may have; `at` is its position in the request.
+pub(super) fn few_ranges(index: usize, most: usize, at: &str) -> Result<(), Error> {
+    if index < most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{at}`: an operation has at most {most} ranges"
+    )))
 }
 
 /// Reads one range; `at` is its position in the request, for messages.

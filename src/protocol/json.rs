@@ -21,6 +21,9 @@ pub(super) use edit::Edits;
 pub(super) use names::{Agreement, agreement, is_spelled, names, spell};
 use repeats::SeenNames;
 
+/// The most members of an object in which none may come twice: their names are kept until its end.
+const MOST_MEMBERS: usize = 10_000;
+
 /// A JSON text in UTF-8, whose slices know their position in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Document<'a> {
@@ -68,7 +71,7 @@ impl<'a> Document<'a> {
     }
 
     /// Calls `see` with each member of the object `part`, which is this document or a slice of it. `what` names the
-    /// object in the error for a value that is not an object, or that has a member twice.
+    /// object in the error for a value that is not an object, that has a member twice, or more than [`MOST_MEMBERS`].
     pub(super) fn members(
         self,
         part: &'a str,
@@ -259,11 +262,15 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
     fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<usize, A::Error> {
         let mut place = 0;
         while let Some(key) = self.key(&mut map)? {
-            if let Some(seen) = &mut self.seen
-                && !seen.add(key.name.clone())
-            {
-                let refusal = self.repeated(&key.name);
-                return Err(keep(self.refusal, refusal));
+            if let Some(seen) = &mut self.seen {
+                if !seen.add(key.name.clone()) {
+                    let refusal = self.repeated(&key.name);
+                    return Err(keep(self.refusal, refusal));
+                }
+                if place == MOST_MEMBERS {
+                    let words = format!("{} has more than {MOST_MEMBERS} members", self.what);
+                    return Err(keep(self.refusal, Error::invalid(words)));
+                }
             }
             if (self.wanted)(&key.name) {
                 let value = map.next_value::<&'a RawValue>()?.get();

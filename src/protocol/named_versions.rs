@@ -1,7 +1,7 @@
 //! The versions that the body of a change names: those to delete, and the one to restore.
 
-use super::batch::version;
-use super::commit::{VersionRange, range};
+use super::batch::{MOST_ENTRIES, version};
+use super::commit::{VersionRange, few_ranges, range};
 use super::json::{Document, string};
 use super::shape::{plain, require};
 use crate::error::Error;
@@ -42,7 +42,9 @@ pub fn parse(body: &[u8]) -> Result<NamedVersions, Error> {
                 require(found.branch.is_some(), "branch", "a string")
             }
             _ => document.elements(member.value, "`ranges`", &mut |index, raw| {
-                found.ranges.push(range(raw, &format!("ranges[{index}]"))?);
+                let at = format!("ranges[{index}]");
+                few_ranges(index, MOST_ENTRIES, &at)?;
+                found.ranges.push(range(raw, &at)?);
                 Ok(())
             }),
         }
@@ -54,6 +56,17 @@ pub fn parse(body: &[u8]) -> Result<NamedVersions, Error> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
+
+    #[test]
+    fn ranges_have_a_bound() {
+        let range = r#"{"start_version":1,"end_version":2}"#;
+        let body = |count: usize| format!("{{\"ranges\":[{}]}}", vec![range; count].join(","));
+        let most = MOST_ENTRIES;
+        assert_eq!(parse(body(most).as_bytes()).unwrap().ranges.len(), most);
+        let refused = parse(body(most + 1).as_bytes()).unwrap_err();
+        let words = "`ranges[100000]`: an operation has at most 100000 ranges";
+        assert_eq!(refused.message(), words);
+    }
 
     #[test]
     fn what_a_body_names_is_read_in_one_way_or_refused() {

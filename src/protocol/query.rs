@@ -10,6 +10,8 @@ use crate::error::Error;
 
 /// The delimiter if the query has none.
 pub const DEFAULT_DELIMITER: &str = "$";
+/// The most parameters of a query; each is read before anything is known about its sender.
+const MOST_PARAMETERS: usize = 128;
 /// The longest delimiter, in bytes.
 pub const MAX_DELIMITER_BYTES: usize = 64;
 
@@ -33,6 +35,9 @@ pub enum QueryError {
         "the query parameter `delimiter` must have 1 to {MAX_DELIMITER_BYTES} bytes and no NUL"
     )]
     Delimiter,
+    /// More than [`MOST_PARAMETERS`] parameters.
+    #[error("the query has more than {MOST_PARAMETERS} parameters")]
+    TooMany,
     /// A `;` that is not percent-encoded.
     #[error("the query has a `;`, by which some servers separate parameters: send it as `%3B`")]
     Separator,
@@ -42,6 +47,9 @@ pub enum QueryError {
     )]
     Misspelled(String, &'static str),
 }
+
+/// The length of the longest name in [`KNOWN`].
+const LONGEST: usize = "when_not_matched_by_source_delete_filt".len();
 
 /// The parameters that operations of the contract use.
 const KNOWN: [&str; 20] = [
@@ -81,17 +89,17 @@ impl<'a> Query<'a> {
         if self.is_usual() {
             return Ok(None);
         }
+        if memchr::memchr_iter(b'&', self.raw.as_bytes()).count() >= MOST_PARAMETERS {
+            return Err(QueryError::TooMany);
+        }
         if memchr::memchr(b';', self.raw.as_bytes()).is_some() {
             return Err(QueryError::Separator);
         }
         let (mut seen, mut delimiter) = (0_u32, None);
         for pair in self.pairs() {
-            // Checks for escapes only once.
-            let place = if is_encoded(pair.name) {
-                KNOWN.iter().position(|known| pair.is(known))
-            } else {
-                KNOWN.iter().position(|known| pair.name == *known)
-            };
+            // Decoded once, and not for each known name. One that is not UTF-8 is none of them.
+            let name = decode_form(pair.name).unwrap_or_default();
+            let place = KNOWN.iter().position(|known| name == *known);
             if let Some(place) = place {
                 // `on` may be repeated, to match on several columns.
                 if seen & 1 << place != 0 && KNOWN[place] != "on" {
@@ -236,10 +244,13 @@ impl Pair<'_> {
         let twice: Vec<u8> = percent_decode(&Cow::from(once)).collect();
         let bare = twice.split(|byte| *byte == b'[').next();
         let bare = bare.filter(|bare| !bare.is_empty()).unwrap_or(&twice);
+        // Folded once: what is longer than every known name is none of them.
+        let folded = bare.iter().filter(|byte| byte.is_ascii_alphanumeric());
+        let folded = folded.map(u8::to_ascii_lowercase).take(LONGEST + 1);
+        let folded: Vec<u8> = folded.collect();
         KNOWN.into_iter().find(|known| {
             let letters = known.bytes().filter(u8::is_ascii_alphanumeric);
-            let others = bare.iter().filter(|byte| byte.is_ascii_alphanumeric());
-            letters.eq(others.map(u8::to_ascii_lowercase))
+            letters.eq(folded.iter().copied())
         })
     }
 }
@@ -371,6 +382,21 @@ mod tests {
             let checked = query(raw).check().and_then(read_delimiter);
             assert_eq!(checked, query(raw).delimiter(), "{raw}");
         }
+    }
+
+    #[test]
+    fn a_query_of_more_parameters_than_any_client_sends_is_refused() {
+        let most = format!("{}&delimiter=.", vec!["on=a"; 127].join("&"));
+        assert_eq!(query(&most).check(), Ok(Some(".")));
+        for raw in ["on=a", "+", "%25", ""] {
+            let long = vec![raw; 129].join("&");
+            assert_eq!(query(&long).check(), Err(QueryError::TooMany), "{raw:?}");
+        }
+        assert!(
+            super::KNOWN
+                .iter()
+                .all(|known| known.len() <= super::LONGEST)
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::operation::Operation;
 
 /// The most bytes of one text of an operation, as JSON spells it. Identifiers have a bound of their own.
 const MOST_TEXT: usize = 8 << 10;
+/// The most pairs of an update: more than any table has columns.
+const MOST_UPDATES: usize = 10_000;
 
 /// Checks the body of a request if its shape is checked; 400, code 13, with the field in the message.
 pub fn check(operation: Operation, body: &[u8]) -> Result<(), Error> {
@@ -77,6 +79,10 @@ fn update(document: Document<'_>) -> Result<(), Error> {
     document.elements(updates, "`updates`", &mut |index, pair| {
         count += 1;
         let field = format!("updates[{index}]");
+        if index == MOST_UPDATES {
+            let most = format!("`{field}`: an update has at most {MOST_UPDATES} pairs");
+            return Err(Error::invalid(most));
+        }
         let mut parts = 0;
         document.elements(pair, &format!("`{field}`"), &mut |part, value| {
             parts += 1;

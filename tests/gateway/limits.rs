@@ -76,6 +76,18 @@ async fn a_token_has_a_bound_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_query_has_a_bound_that_needs_no_token() {
+    let world = Setup::two().start().await;
+    for parameter in ["+&", "%25&", "x&", "&"] {
+        let target = format!("/v1/table?{}", parameter.repeat(10_000));
+        let refused = world.anonymous().get(&target).await;
+        assert_eq!(refused.outcome(), (400, Some(13)), "{parameter}");
+        let words = refused.words();
+        assert!(words.contains("more than 128 parameters"), "{words}");
+    }
+}
+
+#[tokio::test]
 async fn requests_beyond_the_bound_are_told_to_come_again() {
     let setup = Setup::two().section("limits: { in_flight: 2 }");
     let world = setup.start().await.seeded();

@@ -22,6 +22,9 @@ const NO_BODY: &[&str] = &["--test", "gateway", "hostile::no_body"];
 const FILES: &[&str] = &["--test", "configuration", "files::"];
 const BODIES: &[&str] = &["--test", "gateway", "unambiguous::bodies"];
 
+const LISTS: &[&str] = &["--lib", "protocol::rewrite::request"];
+const LIMITS: &[&str] = &["--test", "gateway", "limits::"];
+
 pub const PROTECTIONS: &[Bug] = &[
     Bug {
         name: "a certificate that does not begin a line is passed over",
@@ -120,6 +123,20 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "            && all >= FEWEST",
         wrong: "            && all == usize::MAX",
         checkers: &[SHARES],
+    },
+    Bug {
+        name: "a list in a body is read to its end",
+        file: "src/protocol/rewrite/request.rs",
+        right: "            bounded(\"operations\", index, MOST_ENTRIES)?;\n",
+        wrong: "",
+        checkers: &[LISTS],
+    },
+    Bug {
+        name: "a query may have any number of parameters",
+        file: "src/protocol/query.rs",
+        right: "const MOST_PARAMETERS: usize = 128;",
+        wrong: "const MOST_PARAMETERS: usize = usize::MAX;",
+        checkers: &[LIMITS],
     },
     Bug {
         name: "one caller closes the last address to all",

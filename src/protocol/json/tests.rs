@@ -50,6 +50,21 @@ fn removing_members_leaves_json_and_every_other_byte() {
 }
 
 #[test]
+fn an_object_whose_names_are_compared_has_a_bounded_number_of_them() {
+    let object = |count: usize| {
+        let members = (0..count).map(|number| format!("\"{number}\":0"));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    };
+    let read = |text: &str| {
+        let document = Document { text };
+        document.members_where(document.text, "`x`", &|_| false, &mut |_| Ok(()))
+    };
+    assert_eq!(read(&object(10_000)).unwrap(), 10_000);
+    let refused = read(&object(10_001)).unwrap_err();
+    assert_eq!(refused.message(), "`x` has more than 10000 members");
+}
+
+#[test]
 fn nothing_changed_is_not_copied() {
     let body = Bytes::from_static(b"{\"a\":1}");
     assert_eq!(Edits::default().apply(body.clone()).as_ptr(), body.as_ptr());

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::field::{Field, Guard, resembled};
 use crate::error::Error;
+use crate::protocol::batch::{MOST_ENTRIES, bounded};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::json::{
     Agreement, Document, Edits, Member, agreement, brief, names, spell, string,
@@ -224,6 +225,7 @@ impl<'a> BodyWalk<'a, '_> {
     fn entries(&mut self, member: &Member<'a>) -> Result<(), Error> {
         let document = self.document;
         document.elements(member.value, "`entries`", &mut |index, entry| {
+            bounded("entries", index, MOST_ENTRIES)?;
             self.nested(entry, &format!("entries[{index}]"))
         })
     }
@@ -232,6 +234,7 @@ impl<'a> BodyWalk<'a, '_> {
     fn operations(&mut self, member: &Member<'a>) -> Result<(), Error> {
         let document = self.document;
         document.elements(member.value, "`operations`", &mut |index, operation| {
+            bounded("operations", index, MOST_ENTRIES)?;
             let path = format!("operations[{index}]");
             document.members(operation, &format!("`{path}`"), &mut |action| {
                 if action.value == "null" {

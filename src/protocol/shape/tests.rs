@@ -89,6 +89,22 @@ fn updates_are_pairs_of_strings() {
 }
 
 #[test]
+fn updates_have_a_bound() {
+    let body = |count: usize| {
+        format!(
+            "{{\"updates\":[{}]}}",
+            vec![r#"["a","1"]"#; count].join(",")
+        )
+    };
+    assert!(check(Operation::UpdateTable, body(10_000).as_bytes()).is_ok());
+    let refused = refusal(Operation::UpdateTable, &body(10_001));
+    assert_eq!(
+        refused,
+        "`updates[10000]`: an update has at most 10000 pairs"
+    );
+}
+
+#[test]
 fn other_operations_have_no_checked_shape() {
     assert!(check(Operation::QueryTable, b"{\"location\":5,\"updates\":1}").is_ok());
 }

@@ -316,3 +316,34 @@ fn a_batch_that_hides_a_table_is_refused_with_the_place() {
         assert_eq!(error.message(), words);
     }
 }
+
+#[test]
+fn a_list_is_read_no_further_than_a_batch_may_be_long() {
+    let asked = |operation| RequestRoute {
+        operation,
+        id: None,
+        index_name: None,
+    };
+    let read = |operation, list: &str, element: &str, count: usize| {
+        let body = format!("{{\"{list}\":[{}]}}", vec![element; count].join(","));
+        request(asked(operation), body.into(), |_| Ok(None), |_, _| Ok(true))
+    };
+    for (operation, list, element) in [
+        (
+            Operation::BatchCreateTableVersions,
+            "entries",
+            r#"{"id":["t"]}"#,
+        ),
+        (Operation::BatchCommitTables, "operations", "{}"),
+        (
+            Operation::BatchCommitTables,
+            "operations",
+            r#"{"declare_table":{"id":["t"]}}"#,
+        ),
+    ] {
+        assert!(read(operation, list, element, 100_000).is_ok());
+        let refused = read(operation, list, element, 100_001).unwrap_err();
+        let words = format!("`{list}[100000]`: a batch has at most 100000 {list}");
+        assert_eq!(refused.message(), words);
+    }
+}
