@@ -30,7 +30,7 @@ pub use current::Current;
 pub type Stack = Trace<
     Metrics<
         Rescue<
-            Limits<Recognize<Share<Authenticate<Rate<TakeContext<Authorize<Audited<Gateway>>>>>>>>,
+            Recognize<Authenticate<Limits<Rate<Share<TakeContext<Authorize<Audited<Gateway>>>>>>>>,
         >,
     >,
 >;
@@ -83,17 +83,17 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(metrics)
         // Every layer further in may fail; no layer further out can.
         .layer(RescueLayer::new(parts.log_names))
-        // Before any work is done for a request beyond the limit.
-        .layer(parts.limits)
         // Before authentication: a caller without a token learns which routes exist, and nothing else.
         .layer(RecognizeLayer::new(parts.health))
-        // Before authentication: the gateway that has the batch log gets the request as the client sent it.
-        .layer(ShareLayer::new(parts.sharing))
-        // Before anything that depends on the caller.
+        // Before anything that depends on the caller, and before anything that takes a place or reads a body.
         .layer(AuthenticateLayer::new(parts.verifier))
+        // After authentication: whoever has shown no token takes no place of those who have.
+        .layer(parts.limits)
         // As soon as the caller is known: one that sends too many requests, or takes more than its share of the
         // places, must not keep others out.
         .layer(RateLayer::new(parts.rates).sharing(places))
+        // Before the request is changed: the gateway that has the batch log gets it as the client sent it.
+        .layer(ShareLayer::new(parts.sharing))
         // After authentication, because claims win over headers.
         .layer(parts.context)
         // A denial rests on everything known by now, and nothing of the denied request has been started.

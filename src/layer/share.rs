@@ -1,7 +1,6 @@
 //! Gateways that share a batch log: a request that only the owner of the log can serve is passed on to it.
 //!
-//! The request goes on as the client sent it, with its token: the owner authenticates it. So the layer stands before
-//! authentication. What is served here is checked once more when the catalog has answered: meanwhile a batch may have
+//! The request goes on as the client sent it, with its token: the owner authenticates it, too. What is served here is checked once more when the catalog has answered: meanwhile a batch may have
 //! begun, or this gateway may have lost its contact to the log.
 
 mod client;

@@ -1,5 +1,8 @@
 //! The address at which gateways pass requests on to each other.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::*;
 
 #[tokio::test]
@@ -47,6 +50,26 @@ async fn nobody_but_a_gateway_enters_at_their_address() {
         .header("nsgate-gateway", &token)
         .header("nsgate-client", client);
     assert_eq!(forged.post_nothing(list).await.status, 401);
+}
+
+/// A batch that is passed on is held in memory, to be passed on again.
+#[tokio::test]
+async fn no_gateway_reads_a_body_before_it_knows_the_caller() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server, 1).await;
+    for token in ["", "authorization: Bearer forged\r\n"] {
+        let head =
+            format!("POST {BATCH} HTTP/1.1\r\nhost: g\r\n{token}content-length: 8000000\r\n\r\n{{");
+        let mut stream = TcpStream::connect(world.address_at(0)).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut status = [0; 12];
+        let read = stream.read_exact(&mut status);
+        let read = tokio::time::timeout(PATIENCE, read).await;
+        read.expect("it does not wait for the body").unwrap();
+        assert_eq!(&status, b"HTTP/1.1 401", "{token}");
+    }
 }
 
 #[tokio::test]
