@@ -6,10 +6,11 @@
 //! client ── server ── stack ── gateway ── backend ── catalog
 //!                       │         ├ forward   one catalog owns it
 //!    trace · metrics    │         ├ listing   above or across mounts
-//!      · rescue · limits│         └ batch     all or nothing over several
+//!      · rescue         │         └ batch     all or nothing over several
 //!      · recognize      │
 //!      · authenticate   │
-//!      · rate · context │
+//!      · limits · rate  │
+//!      · share · context│
 //!      · authorize      ┘
 //! ```
 //!

@@ -13,10 +13,9 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::error::retry_after::RetryAfter;
 use crate::metrics::Limit;
-use crate::protocol::operation::recognize;
+use crate::request::CompletionObserver;
 use crate::request::context::RequestContext;
 use crate::request::places::Places;
-use crate::request::{CompletionObserver, RequestRecord};
 
 /// Makes [`Limits`] services, which share the places.
 #[derive(Clone)]
@@ -53,7 +52,6 @@ impl<S> Layer<S> for LimitsLayer {
 impl Guard for LimitsLayer {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
         if !self.0.take() {
-            name(request);
             return Err(full());
         }
         // Whoever watches it has begun its record.
@@ -61,15 +59,6 @@ impl Guard for LimitsLayer {
             exchange.served();
         }
         Ok(())
-    }
-}
-
-/// Notes the operation of a refused request for the counters and the access log. An admitted request is recognized by
-/// a later layer, so this costs nothing until no place is left.
-fn name(request: &mut Request<Body>) {
-    if let Ok(target) = recognize(request.method(), request.uri().path()) {
-        let operation = target.operation;
-        RequestRecord::of(request).recognized(operation);
     }
 }
 
@@ -87,6 +76,7 @@ mod tests {
     use tower::{Service, service_fn};
 
     use super::*;
+    use crate::request::RequestRecord;
 
     /// Acts as the outermost layer does: the end of the response's body is the end of the exchange.
     async fn ask<S>(limits: &LimitsLayer, service: &mut S) -> Result<Response<Body>, Error>

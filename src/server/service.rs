@@ -20,8 +20,7 @@ use crate::request::context::RequestContext;
 use crate::server::connection::rest::Leftover;
 use crate::server::connection_state::{ConnectionState, Serving};
 
-/// The time that the rest of a small body may take once the answer is there. Until then the request keeps its place among
-/// those that are served, and its client may not even have shown a token.
+/// The time that the rest of a small body may take once the answer is there.
 const REST: Duration = Duration::from_secs(5);
 
 /// The stack as one connection sees it. Requests enter one after the other, so it is not cloned for each of them.
@@ -143,6 +142,12 @@ where
             None => true,
             Some(Poll::Ready(is_read)) => is_read,
             Some(Poll::Pending) => {
+                // The request is over for all but its client: it must not keep its place for a body that nobody needs.
+                if this.patience.is_none()
+                    && let Some(whole) = response.body_mut().take_whole()
+                {
+                    *response.body_mut() = Body::full(whole);
+                }
                 let patience = this.patience.get_or_insert_with(|| Box::pin(sleep(REST)));
                 if patience.as_mut().poll(cx).is_pending() {
                     *this.answer = Some(Box::new(response));

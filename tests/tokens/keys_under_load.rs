@@ -1,7 +1,9 @@
 //! An issuer that rotates its keys under load, and a key server that hangs, goes away and comes back.
 
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -141,4 +143,22 @@ async fn a_key_server_that_hangs_or_is_gone_holds_nobody_up() {
         .await
         .expect("it is back, and so are its keys");
     door.ask(&remembered).await.unwrap();
+}
+
+/// Whoever sends them has shown nothing yet, and each keeps the head of its request in memory.
+#[tokio::test]
+async fn requests_that_wait_for_keys_have_a_bound() {
+    let issuer = Issuer::with(&set(&[RSA.jwk("rsa")])).await;
+    let door = Door::open(vec![one(&issuer.uri(JWKS))]).await;
+    issuer.close();
+    door.clock.advance(REFETCH);
+    let tokens: Vec<_> = (0..1024).map(|n| fresh("ES256", "new", &P256, n)).collect();
+    let waiting = join_all(tokens.iter().map(|token| door.ask(token)));
+    tokio::pin!(waiting);
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(cx).is_pending());
+    let more = fresh("ES256", "new", &P256, 1024);
+    let refused = door.ask(&more).now_or_never().expect("it does not wait");
+    assert_eq!(refused.unwrap_err().status(), 503);
+    door.ask(&fresh("RS256", "rsa", &RSA, 1025)).await.unwrap();
 }

@@ -24,8 +24,19 @@ pub struct Verifier {
     max_token: usize,
     memory: TokenCache,
     headers: Headers,
+    /// One count for each request that waits for keys.
+    waiting: Arc<()>,
     clock: Arc<dyn Clock>,
     metrics: metrics::Auth,
+}
+
+/// The most requests that wait for keys at a time. Their callers may be anybody.
+const MOST_WAITING: usize = 1024;
+
+/// A request's wait for keys.
+pub(super) struct KeyWait {
+    fetch: PendingFetch,
+    _counted: Arc<()>,
 }
 
 /// The result of judging a request's caller.
@@ -35,7 +46,7 @@ pub(super) enum Verdict {
     /// The caller, whose token was verified just now.
     Checked(Principal),
     /// The token's key is being fetched; judge again when the wait is over.
-    Later(PendingFetch),
+    Later(KeyWait),
 }
 
 /// The last credential of a connection: most send the same with every request, and need no lookup then.
@@ -55,6 +66,7 @@ impl Verifier {
             max_token: Limits::default().token_bytes,
             memory: TokenCache::new(),
             headers: Headers::default(),
+            waiting: Arc::default(),
             clock,
             metrics,
         }
@@ -98,12 +110,23 @@ impl Verifier {
         let unverified = self.read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         match issuer.search(unverified.header()) {
-            KeySearch::Wait(wait) => Ok(Verdict::Later(wait)),
+            KeySearch::Wait(fetch) => self.wait(fetch).map(Verdict::Later),
             KeySearch::Over(found) => {
                 let principal = self.settle(issuer, shown, unverified, found, now)?;
                 Ok(Verdict::Checked(principal))
             }
         }
+    }
+
+    fn wait(&self, fetch: PendingFetch) -> Result<KeyWait, Refusal> {
+        // The verifier has one reference itself.
+        if Arc::strong_count(&self.waiting) > MOST_WAITING {
+            return Err(Refusal::NoKeys);
+        }
+        Ok(KeyWait {
+            fetch,
+            _counted: Arc::clone(&self.waiting),
+        })
     }
 
     /// Judges a request after the fetch of its issuer's keys; the result is final.
@@ -150,6 +173,13 @@ impl Verifier {
         }
         let known = self.memory.remember(verified);
         Ok(known.principal().clone())
+    }
+}
+
+impl KeyWait {
+    /// Waits until the fetch is over.
+    pub(super) async fn over(self) {
+        self.fetch.over().await;
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::frame_bytes::{END_HEADERS, END_STREAM, HEADERS, Said, block, frame, greeting, outcome};
 use crate::catalog::faults::PATIENCE;
 use crate::client;
 use crate::harness::{Setup, World};
@@ -56,6 +57,65 @@ async fn a_refusal_does_not_wait_for_a_body_that_never_comes() {
     let refused = refused.to_ascii_lowercase();
     assert!(refused.starts_with("http/1.1 404 "), "{refused}");
     assert!(refused.contains("connection: close"), "{refused}");
+}
+
+/// The bytes of a hundred HTTP/2 requests without a token.
+fn hundred(path: &str, settings: &[(u16, u32)], flags: u8, more: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut headers: Vec<(&str, &[u8])> = vec![
+        (":method", b"POST"),
+        (":scheme", b"http"),
+        (":authority", b"g"),
+        (":path", path.as_bytes()),
+    ];
+    headers.extend(more);
+    let mut bytes = greeting(settings);
+    for stream in (1..200).step_by(2) {
+        bytes.extend(frame(HEADERS, flags, stream, &block(0, &headers)));
+    }
+    bytes
+}
+
+/// The number of requests that were answered with this status and are over.
+async fn answered(world: &World, status: &str) -> f64 {
+    let page = world.admin().get("/metrics").await.ok();
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    let label = format!("code=\"{status}\"");
+    let lines = page
+        .lines()
+        .filter(|line| line.starts_with("nsgate_requests_total{") && line.contains(label.as_str()));
+    let counts = lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+    counts.sum()
+}
+
+#[tokio::test]
+async fn those_who_show_no_token_take_no_place_of_those_who_do() {
+    let setup = Setup::two().section("limits: { in_flight: 20 }");
+    let world = setup.start().await.seeded();
+    // These wait for their bodies, which never come.
+    let bodies = [("content-length", &b"9"[..])];
+    let mut open = Vec::new();
+    for path in ["/v1/nothing", EXISTS] {
+        let mut stream = TcpStream::connect(world.address()).await.unwrap();
+        let bytes = hundred(path, &[], END_HEADERS, &bodies);
+        stream.write_all(&bytes).await.unwrap();
+        open.push(stream);
+    }
+    let all = async {
+        while answered(&world, "404").await < 100.0 || answered(&world, "401").await < 100.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all).await.unwrap();
+    world.client().post(EXISTS, &json!({})).await.ok();
+    // These do not read their answers.
+    let stream = TcpStream::connect(world.address()).await.unwrap();
+    let (mut reader, mut writer) = stream.into_split();
+    let unread = hundred(EXISTS, &[(4, 0)], END_HEADERS | END_STREAM, &[]);
+    writer.write_all(&unread).await.unwrap();
+    let last = tokio::time::timeout(PATIENCE, outcome(&mut reader, 199)).await;
+    assert_eq!(last.unwrap(), Said::Answer(None), "401");
+    world.client().post(EXISTS, &json!({})).await.ok();
+    drop(open);
 }
 
 #[tokio::test]
