@@ -41,7 +41,9 @@ use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
 use crate::request::context::RequestContext;
-pub(crate) use request_body::read as read_body;
+use crate::request::held::HeldBodies;
+pub use request_body::BodyLimits;
+pub(crate) use request_body::read_counted;
 
 use crate::protocol::context;
 use crate::protocol::identifier::Identifier;
@@ -66,8 +68,8 @@ pub struct Gateway {
 struct Shared {
     world: Arc<RoutingSnapshot>,
     batches: Arc<Batches>,
-    /// The largest JSON body that is read, in bytes.
-    json_body: usize,
+    /// The limits on JSON bodies, which are read whole.
+    bodies: BodyLimits,
     /// The longest time for reading an answer that must be changed, up to its last byte.
     answer_timeout: Duration,
     free: Option<Free>,
@@ -114,16 +116,19 @@ impl RoutingSnapshot {
 impl Gateway {
     /// Returns a gateway that serves `world`. A new snapshot needs a new gateway.
     pub fn new(world: Arc<RoutingSnapshot>, batches: Arc<Batches>, limits: &Limits) -> Self {
-        Self::sharing(world, batches, limits, None)
+        let held = Arc::new(HeldBodies::new(limits.json_bodies, limits.caller_share));
+        Self::sharing(world, batches, limits, None, held)
     }
 
     /// Does the same as [`new`](Self::new), and limits how many requests one catalog or one locked table may keep
-    /// waiting to the number of requests that the gateway can still accept, as `free` returns it.
+    /// waiting to the number of requests that the gateway can still accept, as `free` returns it. Bodies that are read
+    /// whole are among `held`.
     pub fn sharing(
         world: Arc<RoutingSnapshot>,
         batches: Arc<Batches>,
         limits: &Limits,
         free: Option<Free>,
+        held: Arc<HeldBodies>,
     ) -> Self {
         if let Some(free) = &free {
             batches.leave_places(Arc::clone(free));
@@ -133,7 +138,10 @@ impl Gateway {
                 free,
                 world,
                 batches,
-                json_body: limits.json_body,
+                bodies: BodyLimits {
+                    json: limits.json_body,
+                    held,
+                },
                 answer_timeout: limits.response_timeout,
             }),
         }

@@ -95,7 +95,8 @@
 //! - Modules fail with their own error types, which become [`error::Error`], with their headers (challenge,
 //!   `Retry-After`, `Allow`), at their edge, and a response in [`layer::rescue`], nowhere else. Only the pages of
 //!   [`admin`] have errors of their own (`admin/problem.rs`).
-//! - Bodies stream; only JSON that must be inspected is held in memory, and never more than `limits.json_body` of it.
+//! - Bodies stream; only JSON that must be inspected is held in memory, never more than `limits.json_body` of it, and
+//!   `limits.json_bodies` of all requests.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 //!
 //! [`decisions`] says why it is built like this.

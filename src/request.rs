@@ -9,6 +9,7 @@ pub mod change;
 mod completion;
 pub mod context;
 mod head;
+pub mod held;
 pub mod origin;
 pub mod peer;
 pub mod places;

@@ -64,6 +64,8 @@ impl ActiveConfig {
         let limits = &config.limits;
         let places = self.lasting.in_flight.places();
         places.set(limits.in_flight, limits.caller_share);
+        let bodies = &self.lasting.bodies;
+        bodies.set(limits.json_bodies, limits.caller_share);
         config_metrics::tell(&self.lasting.metrics, config);
         if let Some(fleet) = self.lasting.batches.fleet() {
             fleet.routes_are(snapshot.routes.clone());

@@ -16,6 +16,7 @@ use crate::batch::log::{Log as BatchLog, LogError};
 use crate::config::{BatchConfig, Config, LogAddress};
 use crate::layer::limits::LimitsLayer;
 use crate::metrics::Metrics;
+use crate::request::held::HeldBodies;
 use crate::request::places::Places;
 use crate::telemetry::Log;
 use crate::telemetry::audit::Audit;
@@ -32,6 +33,8 @@ pub(super) struct ProcessState {
     pub(super) clock: Arc<dyn Clock>,
     /// The places of requests that are being served.
     pub(super) in_flight: LimitsLayer,
+    /// The memory of request bodies that are held whole.
+    pub(super) bodies: Arc<HeldBodies>,
 }
 
 impl ProcessState {
@@ -73,6 +76,10 @@ impl ProcessState {
                 config.limits.in_flight,
                 config.limits.caller_share,
             ))),
+            bodies: Arc::new(HeldBodies::new(
+                config.limits.json_bodies,
+                config.limits.caller_share,
+            )),
         })
     }
 }

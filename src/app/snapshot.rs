@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::backend::endpoints::health;
 use crate::config::Config;
 use crate::config::reload::Digests;
-use crate::gateway::{Gateway, RoutingSnapshot};
+use crate::gateway::{BodyLimits, Gateway, RoutingSnapshot};
 use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
 use crate::layer::recognize::HealthPath;
@@ -108,6 +108,7 @@ impl Snapshot {
             Arc::clone(&lasting.batches),
             &config.limits,
             Some(Arc::new(move || places.free())),
+            Arc::clone(&lasting.bodies),
         );
         let fleet = lasting.batches.fleet();
         let sharing = fleet.map(|fleet| {
@@ -115,7 +116,10 @@ impl Snapshot {
                 fleet: Arc::clone(fleet),
                 world: Arc::clone(&world),
                 peers: peers.as_ref().map(|ends| Arc::clone(&ends.client)),
-                json_body: config.limits.json_body,
+                bodies: BodyLimits {
+                    json: config.limits.json_body,
+                    held: Arc::clone(&lasting.bodies),
+                },
             })
         });
         let rules = build::rules(&config)?;

@@ -39,6 +39,7 @@ use crate::protocol::canonical;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
+use crate::request::held::HeldBody;
 use crate::request::origin::Origin;
 use crate::util::budget::pause_among;
 
@@ -81,6 +82,8 @@ pub struct Caller {
     pub came: Instant,
     /// True if the gateway's own rules decide what the caller may write.
     pub is_judged: bool,
+    /// The memory that the body takes; `None` if it does not count.
+    pub held: Option<Arc<HeldBody>>,
 }
 
 impl Batches {
@@ -131,7 +134,8 @@ impl Batches {
         let label = |entry| call.form.label(operation_of(entry));
         let entries = routed(call, route)?;
         pause_among(entries.len()).await;
-        let plan = Plan::new(entries, label, atomic)?;
+        let mut plan = Plan::new(entries, label, atomic)?;
+        plan.held.clone_from(&call.caller.held);
         self.may_declare(&plan, call).await?;
         Ok(plan)
     }

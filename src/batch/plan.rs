@@ -14,6 +14,7 @@ use crate::batch::log::{Action, CatalogRef, Intent, IntentEntry};
 use crate::batch::step::{Kind, Shape, State};
 use crate::batch::visibility::{Subject, TableBranch};
 use crate::error::Error;
+use crate::request::held::HeldBody;
 
 /// One change, routed.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Plan {
     pub entries: Vec<Entry>,
     /// The shape of the batch for the protocol, with the table branches in their global order.
     pub shape: Shape,
+    /// The memory that the bodies of the entries take: they outlive the request. `None` if they do not count.
+    pub held: Option<Arc<HeldBody>>,
 }
 
 impl Plan {
@@ -62,7 +65,11 @@ impl Plan {
             kinds: entries.iter().map(|entry| entry.action.kind()).collect(),
             groups: groups(&entries, atomic),
         };
-        Ok(Self { entries, shape })
+        Ok(Self {
+            entries,
+            shape,
+            held: None,
+        })
     }
 
     /// Returns the plan of a batch from the log; `None` if one of its backends is not configured any more. `backend`

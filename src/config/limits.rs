@@ -1,5 +1,5 @@
 //! `limits` and `context`: the limits that every request meets (`in_flight`, `connections`, `rate`, `header_bytes`, `header_timeout`,
-//! `data_timeout`, `response_timeout`, `json_body`, size of context), with the defaults of these keys.
+//! `data_timeout`, `response_timeout`, `json_body`, `json_bodies`, size of context), with the defaults of these keys.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Limits {
     pub connections: usize,
     /// The most requests that are served at a time; further ones get 503.
     pub in_flight: usize,
-    /// The share of `in_flight` that one caller may have, roughly, in percent; 100 for all of it.
+    /// The share of `in_flight` and of `json_bodies` that one caller may have, roughly, in percent; 100 for all of it.
     pub caller_share: u32,
     /// The largest header section of a request.
     pub header_bytes: usize,
@@ -24,6 +24,8 @@ pub struct Limits {
     pub token_bytes: usize,
     /// The largest JSON body that must be read whole; a larger one gets 413.
     pub json_body: usize,
+    /// The memory of all JSON bodies that are held at a time, and of answers that are changed; beyond it 503.
+    pub json_bodies: usize,
     /// The time that a client has to send its headers.
     pub header_timeout: Duration,
     /// The time that a catalog has to send its response headers.
@@ -66,6 +68,7 @@ impl Default for Limits {
             header_bytes: 64 << 10,
             token_bytes: 16 << 10,
             json_body: 8 << 20,
+            json_bodies: 64 << 20,
             header_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
             data_timeout: Duration::from_secs(600),
@@ -107,7 +110,7 @@ impl Section for Limits {
             "caller_share",
             &mut self.caller_share,
             percent(),
-            "How much of in_flight one caller may have, where that is 16 or more; beyond it 503 with Retry-After. 50% or less leaves it the half that is not counted, and one place.",
+            "How much of in_flight one caller may have, where that is 16 or more, and of json_bodies; beyond it 503 with Retry-After. 50% or less leaves it the half of in_flight that is not counted, and one place.",
         );
         keys.key(
             "header_bytes",
@@ -126,6 +129,12 @@ impl Section for Limits {
             &mut self.json_body,
             size(1 << 10, 1 << 30),
             "A JSON body, at most; larger: 413. Arrow bodies stream and have no limit.",
+        );
+        keys.key(
+            "json_bodies",
+            &mut self.json_bodies,
+            size(1 << 10, 1 << 40),
+            "All JSON bodies in memory at a time, and answers that the gateway changes, at most, those of 16 KiB and less not counted; beyond it 503 with Retry-After. A batch takes some five times its body.",
         );
         keys.key(
             "header_timeout",

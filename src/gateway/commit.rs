@@ -38,11 +38,11 @@ pub(super) async fn commit(
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     let keep = |_: &_| Ok(None);
-    request_body::admit(&mut request, operation, None, shared.json_body, keep).await?;
+    request_body::admit(&mut request, operation, None, &shared.bodies, keep).await?;
     let (head, body) = request.into_parts();
     let caller = caller(&head, world)?;
     let world = &world.seen_by(Some(&caller.context), &head.headers)?;
-    let body = request_body::read(body, shared.json_body).await?;
+    let body = request_body::read(body, shared.bodies.json).await?;
     pause_among(body.len() / SHORT_ENTRY).await;
     // Not `batch.max_entries`: a request may repeat a batch from before that was lowered.
     let most = batch::MOST_ENTRIES;
@@ -97,6 +97,7 @@ pub(super) fn caller(head: &Parts, world: &RoutingSnapshot) -> Result<Caller, Er
         origin: Origin::of(&head.extensions),
         came: learned.came(),
         is_judged: head.extensions.get::<Rights>().is_some(),
+        held: head.extensions.get().cloned(),
     })
 }
 

@@ -25,6 +25,7 @@ use crate::gateway::response_body::{BodyChange, RewrittenBody};
 use crate::gateway::{bulkhead, catalog_scope};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Lock, Operation};
+use crate::request::caller::KnownCaller;
 use crate::request::context::RequestContext;
 use crate::route::Mount;
 
@@ -81,8 +82,10 @@ where
         lacks_credentials: RequestContext::of(request.extensions()).lacks_credentials,
         mount,
         backend,
+        held: &shared.bodies.held,
     };
     let changes = change.is_needed();
+    let caller = changes.then(|| KnownCaller::of(request));
     if changes {
         request.headers_mut().insert(ACCEPT_ENCODING, IDENTITY);
     }
@@ -121,7 +124,7 @@ where
             versions::create(shared, backend, (id, there), whole).await?
         }
         Some(ForwardMode::Changing) => {
-            audited::note_named(request, operation, id, shared.json_body).await?;
+            audited::note_named(request, operation, id, shared.bodies.json).await?;
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
             }
@@ -132,7 +135,7 @@ where
     if !changes {
         return Ok(response);
     }
-    match change.apply(response)? {
+    match change.apply(response, caller)? {
         RewrittenBody::Whole(response) => Ok(response),
         RewrittenBody::Partly(head, rest) => {
             Box::pin(change.finish(head, *rest, shared.answer_timeout)).await
@@ -408,5 +411,5 @@ async fn admit(
         }
         Ok((!mount.keeps_path()).then(|| mount.to_catalog(other)))
     };
-    request_body::admit(request, operation, Some(id), shared.json_body, locate).await
+    request_body::admit(request, operation, Some(id), &shared.bodies, locate).await
 }

@@ -33,7 +33,7 @@ pub(super) async fn rename(
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     let mount = world.routes.find(id);
-    let body = request_body::read(std::mem::take(request.body_mut()), shared.json_body).await?;
+    let body = request_body::read_counted(&mut request, &shared.bodies).await?;
     *request.body_mut() = Body::full(body.clone());
     // Identifiers are spelled for the table's own catalog; another catalog never sees this body.
     let locate = |other: &Identifier| {
@@ -44,7 +44,7 @@ pub(super) async fn rename(
         });
         Ok(same.map(|owner| owner.to_catalog(other)))
     };
-    request_body::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
+    request_body::admit(&mut request, operation, Some(id), &shared.bodies, locate).await?;
     let new = rename::destination(id, &body)?;
     audited::note_rename(&request, id, &new);
     if let Some(rights) = request.extensions().get::<Rights>() {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,12 +17,16 @@ use tokio::time::timeout;
 use crate::body::{Body, Collect, CollectError};
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
+use crate::metrics::Limit;
 use crate::protocol::context::Source;
 use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Payload, recognize};
 use crate::protocol::{rewrite, shape};
 use crate::request::RequestRecord;
+use crate::request::caller::Caller;
 use crate::request::context::RequestContext;
+use crate::request::held::{CountedBody, HeldBodies, NoRoom};
 
 /// The content types of Arrow. A catalog may treat any other type with the same beginning as JSON, such as
 /// `application/vnd.apache.arrow.stream+json` (RFC 6839).
@@ -35,6 +40,15 @@ const SLOWEST: u64 = 64 << 10;
 /// The time that such a body may take in addition, in seconds. A slow body holds memory and a place among the
 /// requests that are served.
 const MIN_PATIENCE: u64 = 30;
+
+/// The limits on bodies that are read whole.
+#[derive(Clone)]
+pub struct BodyLimits {
+    /// The largest body, in bytes.
+    pub json: usize,
+    /// The memory of all bodies.
+    pub held: Arc<HeldBodies>,
+}
 
 /// The facts in a body that matter after it was checked.
 #[derive(Default)]
@@ -54,7 +68,7 @@ pub(super) async fn admit(
     request: &mut Request<Body>,
     operation: Operation,
     id: Option<&Identifier>,
-    limit: usize,
+    limits: &BodyLimits,
     locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
 ) -> Result<BodyFlags, Error> {
     if !is_read(operation, request.headers()) {
@@ -64,9 +78,10 @@ pub(super) async fn admit(
         *request.body_mut() = body.map_err(|error| Error::invalid(error.to_string()))?;
         return Ok(BodyFlags::default());
     }
-    let body = match at_hand(request.body_mut(), limit) {
+    let body = match at_hand(request.body_mut(), limits.json) {
         Some(body) => body,
-        None => read(std::mem::take(request.body_mut()), limit).await?,
+        // Boxed, so that the future of most requests stays small.
+        None => Box::pin(read_counted(request, limits)).await?,
     };
     shape::check(operation, &body).map_err(|error| coded(request).unwrap_or(error))?;
     if body.is_empty() {
@@ -193,6 +208,23 @@ fn at_hand(body: &mut Body, limit: usize) -> Option<Bytes> {
     fits.then(|| body.take_whole()).flatten()
 }
 
+/// Reads a request's body whole, and counts it among those that are held, as long as the extensions of the request exist.
+/// Otherwise the same as [`read`]; 503, code 17, if there is no memory for it.
+pub(crate) async fn read_counted(
+    request: &mut Request<Body>,
+    limits: &BodyLimits,
+) -> Result<Bytes, Error> {
+    if let Some(body) = at_hand(request.body_mut(), limits.json) {
+        return Ok(body);
+    }
+    let held = Arc::new(limits.held.hold(&Caller::of(request)));
+    let body = std::mem::take(request.body_mut());
+    let body = Body::stream(CountedBody::new(body, Arc::clone(&held)));
+    let read = read(body, limits.json).await?;
+    request.extensions_mut().insert(held);
+    Ok(read)
+}
+
 /// Reads a body whole. 413, code 13, if it is longer than `limit`; 408, code 13, if it takes longer than the longest
 /// body may take.
 pub(crate) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
@@ -229,10 +261,22 @@ fn unread(error: CollectError, limit: usize) -> Error {
             format!("the body is longer than `limits.json_body`, {limit} bytes"),
         )
         .with_status(StatusCode::PAYLOAD_TOO_LARGE),
-        CollectError::Broken(cause) => {
-            Error::invalid("the body was cut off before its end").with_cause(cause)
-        }
+        CollectError::Broken(cause) => match cause.downcast_ref() {
+            Some(full) => no_room(*full),
+            None => Error::invalid("the body was cut off before its end").with_cause(cause),
+        },
     }
+}
+
+/// Returns the error for a body that gets no more memory: 503, code 17.
+pub(super) fn no_room(full: NoRoom) -> Error {
+    let limit = match full {
+        NoRoom::All => Limit::Bodies,
+        NoRoom::Share => Limit::Share,
+    };
+    Error::unavailable(full.to_string())
+        .because(limit.as_str())
+        .with_retry_after(RetryAfter::SOON)
 }
 
 async fn read_in_time(body: Collect, limit: usize) -> Result<Result<Bytes, CollectError>, Error> {

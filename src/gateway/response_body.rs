@@ -1,24 +1,35 @@
 //! A catalog's answer on its way to the client: unchanged, or with identifiers in the client's spelling.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{HeaderMap, Response, StatusCode};
+use http_body::Body as _;
 
 use crate::backend::{AnswerReader, Backend, Failure};
-use crate::body::Body;
+use crate::body::{Body, KeepAliveBody};
 use crate::error::Error;
+use crate::gateway::request_body;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::Operation;
+use crate::protocol::operation::{Access, Operation};
 use crate::protocol::rewrite;
+use crate::request::caller::KnownCaller;
+use crate::request::held::{CountedBody, HeldBodies, HeldBody, SHORT};
 use crate::route::Mount;
 
 /// An answer that is changed, or one whose body is still arriving.
 pub(super) enum RewrittenBody {
     Whole(Response<Body>),
-    Partly(Parts, Box<AnswerReader>),
+    Partly(Parts, Box<ArrivingBody>),
+}
+
+/// A body that is still arriving, and the memory that it takes.
+pub(super) struct ArrivingBody {
+    reading: AnswerReader,
+    held: Option<Arc<HeldBody>>,
 }
 
 /// The change that an answer needs.
@@ -34,6 +45,8 @@ pub(super) struct BodyChange<'a> {
     pub(super) lacks_credentials: bool,
     pub(super) mount: &'a Mount,
     pub(super) backend: &'a Backend,
+    /// The memory of bodies that are held.
+    pub(super) held: &'a Arc<HeldBodies>,
 }
 
 impl BodyChange<'_> {
@@ -55,8 +68,13 @@ impl BodyChange<'_> {
     }
 
     /// Changes a successful JSON answer; returns others unchanged. Most answers arrive whole with their heads; only
-    /// the others need a timer and a buffer.
-    pub(super) fn apply(&self, response: Response<Body>) -> Result<RewrittenBody, Error> {
+    /// the others need a timer and a buffer. One that may be long counts as a body of `caller`, until its client has
+    /// read it.
+    pub(super) fn apply(
+        &self,
+        response: Response<Body>,
+        caller: Option<KnownCaller>,
+    ) -> Result<RewrittenBody, Error> {
         if !response.status().is_success()
             || !(self.lacks_credentials || says_json(response.headers()))
         {
@@ -67,10 +85,19 @@ impl BodyChange<'_> {
                 "a compressed answer, although an uncompressed one was requested".into(),
             )));
         }
-        let (head, body) = response.into_parts();
+        let (head, mut body) = response.into_parts();
+        let is_short = body.size_hint().upper().is_some_and(|most| most <= SHORT);
+        let caller = caller.filter(|_| !is_short);
+        let held = caller.map(|known| Arc::new(self.held.hold(&known.caller())));
+        if let Some(held) = &held {
+            body = Body::stream(CountedBody::new(body, Arc::clone(held)));
+        }
         Ok(match AnswerReader::begin(body) {
-            Ok(read) => RewrittenBody::Whole(self.change(head, &self.read(read)?)?),
-            Err(reading) => RewrittenBody::Partly(head, reading),
+            Ok(read) => RewrittenBody::Whole(self.change(head, &self.read(read)?, held)?),
+            Err(reading) => {
+                let reading = *reading;
+                RewrittenBody::Partly(head, Box::new(ArrivingBody { reading, held }))
+            }
         })
     }
 
@@ -79,14 +106,19 @@ impl BodyChange<'_> {
     pub(super) async fn finish(
         &self,
         head: Parts,
-        reading: AnswerReader,
+        ArrivingBody { reading, held }: ArrivingBody,
         timeout: Duration,
     ) -> Result<Response<Body>, Error> {
         let body = self.read(reading.finish(timeout).await)?;
-        self.change(head, &body)
+        self.change(head, &body, held)
     }
 
-    fn change(&self, mut head: Parts, body: &Bytes) -> Result<Response<Body>, Error> {
+    fn change(
+        &self,
+        mut head: Parts,
+        body: &Bytes,
+        held: Option<Arc<HeldBody>>,
+    ) -> Result<Response<Body>, Error> {
         let answered = rewrite::ResponseRoute {
             operation: self.operation,
             asked: self.asked,
@@ -106,7 +138,12 @@ impl BodyChange<'_> {
         // The HTTP server sets the length of the new body.
         head.headers.remove(CONTENT_LENGTH);
         head.headers.remove(TRANSFER_ENCODING);
-        Ok(Response::from_parts(head, Body::full(body)))
+        let body = Body::full(body);
+        let body = match held {
+            None => body,
+            Some(held) => Body::stream(KeepAliveBody::new(body, held)),
+        };
+        Ok(Response::from_parts(head, body))
     }
 
     fn read(&self, read: Result<Bytes, Failure>) -> Result<Bytes, Error> {
@@ -114,6 +151,13 @@ impl BodyChange<'_> {
     }
 
     fn fail(&self, failure: Failure) -> Error {
+        // A change is done by now, so it is not to be sent again.
+        if let Failure::Lost(cause) = &failure
+            && let Some(full) = cause.downcast_ref()
+            && self.operation.access() == Access::Read
+        {
+            return request_body::no_room(*full);
+        }
         failure.into_error(self.backend.name())
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn check(
     request: &mut Request<Body>,
 ) -> Result<(), Error> {
     let (head, body) = take(request).into_parts();
-    let body = request_body::read(body, shared.json_body).await?;
+    let body = request_body::read(body, shared.bodies.json).await?;
     let caller = commit::caller(&head, &shared.world);
     *request = Request::from_parts(head, Body::full(body.clone()));
     let caller = caller?;

@@ -104,9 +104,9 @@ pub(super) async fn snapshot(
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     let keep = |_: &_| Ok(None);
-    request_body::admit(&mut request, operation, None, shared.json_body, keep).await?;
+    request_body::admit(&mut request, operation, None, &shared.bodies, keep).await?;
     let (head, body) = request.into_parts();
-    let body = request_body::read(body, shared.json_body).await?;
+    let body = request_body::read(body, shared.bodies.json).await?;
     let tables = parse(&body, shared.batches.max_entries())?;
     let context = RequestContext::of(&head.extensions).context.clone();
     let world = shared.world.seen_by(context.as_ref(), &head.headers)?;

@@ -32,7 +32,7 @@ pub(super) async fn serve(
         return forward::forward(Arc::clone(shared), operation, id.clone(), request).await;
     }
     let keep = |_: &_| Ok(None);
-    request_body::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
+    request_body::admit(&mut request, operation, Some(id), &shared.bodies, keep).await?;
     let (head, body) = request.into_parts();
     let rights = head.extensions.get::<Rights>();
     if let Some(name) = id.last()

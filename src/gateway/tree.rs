@@ -36,7 +36,7 @@ pub(super) async fn answer(
     let elsewhere = owner.filter(|owner| !owner.keeps_path());
     let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
     let route = operation.kind().map(|_| id);
-    request_body::admit(&mut request, operation, route, shared.json_body, locate).await?;
+    request_body::admit(&mut request, operation, route, &shared.bodies, locate).await?;
     let (head, body) = request.into_parts();
     let learned = RequestContext::of(&head.extensions);
     let seen = world.seen_by(learned.context.as_ref(), &head.headers)?;
@@ -44,7 +44,7 @@ pub(super) async fn answer(
         operation,
         id,
         query: Query::new(head.uri.query()),
-        body: request_body::read(body, shared.json_body).await?,
+        body: request_body::read(body, shared.bodies.json).await?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: learned.context.clone().unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),

@@ -28,7 +28,7 @@ pub(super) fn create<R>(
 where
     R: BorrowMut<Request<Body>> + Send + 'static,
 {
-    let (batches, json_body) = (Arc::clone(&shared.batches), shared.json_body);
+    let (batches, json_body) = (Arc::clone(&shared.batches), shared.bodies.json);
     let (backend, id, there) = (Arc::clone(backend), id.clone(), there.clone());
     let locking = async move {
         let came = RequestContext::of(request.borrow().extensions()).came();

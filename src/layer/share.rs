@@ -1,7 +1,8 @@
 //! Gateways that share a batch log: a request that only the owner of the log can serve is passed on to it.
 //!
-//! The request goes on as the client sent it, with its token: the owner authenticates it, too. What is served here is checked once more when the catalog has answered: meanwhile a batch may have
-//! begun, or this gateway may have lost its contact to the log.
+//! The request goes on as the client sent it, with its token: the owner authenticates it, too. What is served here is
+//! checked once more when the catalog has answered: meanwhile a batch may have begun, or this gateway may have lost its
+//! contact to the log.
 
 mod client;
 mod doubt;
@@ -24,7 +25,7 @@ use super::refused::RefusedFuture;
 use crate::batch::fleet::{Fleet, Passage};
 use crate::body::Body;
 use crate::error::Error;
-use crate::gateway::RoutingSnapshot;
+use crate::gateway::{BodyLimits, RoutingSnapshot};
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::RequestRecord;
 use crate::request::context::RequestContext;
@@ -54,8 +55,8 @@ pub struct Sharing {
     pub world: Arc<RoutingSnapshot>,
     /// The client to the owner of the log; `None` if this gateway has the log for itself.
     pub peers: Option<Arc<PeerClient>>,
-    /// The largest JSON body, in bytes. A request with such a body can be passed on again.
-    pub json_body: usize,
+    /// The limits on JSON bodies. A request with such a body can be passed on again.
+    pub bodies: BodyLimits,
 }
 
 pin_project! {

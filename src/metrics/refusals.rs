@@ -17,6 +17,8 @@ pub enum Limit {
     Batches,
     /// Too many requests wait for locked tables.
     Locks,
+    /// `limits.json_bodies`: the request bodies in memory take all of it.
+    Bodies,
 }
 
 /// The reason why a TLS handshake with a client failed.
@@ -51,13 +53,14 @@ pub(super) struct LimitedRequests([IntCounter; Limit::ALL.len()]);
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Rate,
         Self::Share,
         Self::InFlight,
         Self::Catalog,
         Self::Batches,
         Self::Locks,
+        Self::Bodies,
     ];
 
     /// Returns the word in the label `reason` and in the access log.
@@ -69,6 +72,7 @@ impl Limit {
             Self::Catalog => "catalog",
             Self::Batches => "batches",
             Self::Locks => "locks",
+            Self::Bodies => "bodies",
         }
     }
 

@@ -5,7 +5,7 @@ mod catalogs;
 mod chunks;
 mod downgrade;
 mod floods;
-mod frame_bytes;
+pub mod frame_bytes;
 mod framing;
 mod headers;
 mod lines;

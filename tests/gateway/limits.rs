@@ -9,9 +9,11 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::catalog::faults::PATIENCE;
+use crate::catalog::faults::{Fault, PATIENCE};
 use crate::client::{Body, full};
-use crate::harness::Setup;
+use crate::harness::{Setup, World};
+use crate::hostile::frame_bytes::{END_HEADERS, END_STREAM, HEADERS, block, frame, greeting};
+use crate::token;
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 
@@ -50,6 +52,107 @@ async fn headers_have_a_bound() {
     let over = world.client().header("x-large", &"x".repeat(20 << 10));
     let reply = over.post(EXISTS, &json!({})).await;
     assert_eq!(reply.status, 431);
+}
+
+/// Sends all but the last byte of a body of this length, `many` times, and keeps the connections open.
+async fn unfinished(world: &World, subject: &str, length: usize, many: usize) -> Vec<TcpStream> {
+    let bearer = token::token(&json!({ "sub": subject }));
+    let head = format!(
+        "POST {EXISTS} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {bearer}\r\ncontent-length: {length}\r\n\r\n"
+    );
+    let body = [head.as_bytes(), &vec![b' '; length - 1]].concat();
+    let mut all = Vec::new();
+    for _ in 0..many {
+        let mut stream = TcpStream::connect(world.address()).await.unwrap();
+        // One that is refused may be closed before all of it is sent.
+        let _ = tokio::time::timeout(PATIENCE, stream.write_all(&body))
+            .await
+            .unwrap();
+        all.push(stream);
+    }
+    all
+}
+
+async fn until_limited(world: &World, reason: &str) {
+    let limit = format!("nsgate_limited_requests_total{{reason=\"{reason}\"}}");
+    let limited = async {
+        while world.metric(&limit).await < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, limited).await.expect(reason);
+}
+
+#[tokio::test]
+async fn bodies_in_memory_have_a_bound_together_and_a_caller_its_share_of_it() {
+    let setup = Setup::two().section("limits: { json_body: 1MiB, json_bodies: 4MiB }");
+    let world = setup.start().await.seeded();
+    let body = || format!("{{}}{}", " ".repeat(900 << 10));
+    let one = unfinished(&world, "one", 1 << 20, 8).await;
+    until_limited(&world, "share").await;
+    world.client().post_bytes(EXISTS, body()).await.ok();
+    let other = unfinished(&world, "other", 1 << 20, 8).await;
+    until_limited(&world, "bodies").await;
+    drop((one, other));
+    let freed = async {
+        loop {
+            let reply = world.client().post_bytes(EXISTS, body()).await;
+            if reply.status == 200 {
+                break;
+            }
+            assert_eq!(reply.outcome(), (503, Some(17)));
+            assert!(reply.header("retry-after").is_some());
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.unwrap();
+}
+
+/// The gateway changes the names in these answers, so it has to have them whole.
+#[tokio::test]
+async fn answers_that_nobody_reads_have_the_bound_of_bodies() {
+    let setup = Setup::new().rerooted("[team]", "west", "[x, y]");
+    let world = setup.section("limits: { json_bodies: 4MiB }").start().await;
+    let answer =
+        json!({"namespace": ["x", "y"], "name": "t1", "properties": {"a": "x".repeat(900 << 10)}});
+    let answer: &'static str = Box::leak(answer.to_string().into_boxed_str());
+    let west = world.catalog("west");
+    west.fail_always("describe_table", Fault::Instead(200, answer));
+    let describe = "/v1/table/team%24t1/describe";
+    let bearer = format!("Bearer {}", token::token(&json!({"sub": "one"})));
+    let headers = [
+        (":method", &b"POST"[..]),
+        (":scheme", b"http"),
+        (":authority", b"g"),
+        (":path", describe.as_bytes()),
+        ("authorization", bearer.as_bytes()),
+    ];
+    // No byte of an answer may be sent.
+    let mut requests = greeting(&[(4, 0)]);
+    for stream in (1..40).step_by(2) {
+        let flags = END_HEADERS | END_STREAM;
+        requests.extend(frame(HEADERS, flags, stream, &block(0, &headers)));
+    }
+    let mut stream = TcpStream::connect(world.address()).await.unwrap();
+    stream.write_all(&requests).await.unwrap();
+    until_limited(&world, "share").await;
+    let other = world.client_with(&json!({"sub": "other"}));
+    let read = other.post(describe, &json!({})).await.ok().json();
+    assert_eq!(read["namespace"], json!(["team"]));
+    drop(stream);
+}
+
+/// The pod in `deploy/kubernetes` has 1 GiB.
+#[tokio::test]
+async fn one_caller_takes_little_of_the_memory_of_the_shipped_pod() {
+    let world = Setup::two().start().await.seeded();
+    world.client().post(EXISTS, &json!({})).await.ok();
+    let before = world.resident();
+    let held = unfinished(&world, "one", 8 << 20, 40).await;
+    until_limited(&world, "share").await;
+    let grown = world.resident().saturating_sub(before);
+    println!("{grown} KiB more");
+    assert!(grown < 200 << 10, "{grown} KiB");
+    drop(held);
 }
 
 #[tokio::test]

@@ -147,6 +147,13 @@ pub const PROTECTIONS: &[Bug] = &[
         checkers: &[SLOW],
     },
     Bug {
+        name: "one caller may have all memory of bodies",
+        file: "src/request/held.rs",
+        right: "let share = all / 100 * among.share.load(Ordering::Relaxed) as usize;",
+        wrong: "let share = all.max(among.share.load(Ordering::Relaxed) as usize);",
+        checkers: &[LIMITS],
+    },
+    Bug {
         name: "one caller closes the last address to all",
         file: "src/backend/endpoints/failure_row.rs",
         right: "        !(self.blames_address || self.has_several_callers && self.has_several_targets)",

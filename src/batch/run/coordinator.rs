@@ -148,6 +148,7 @@ impl Coordinator {
         *plan = Arc::new(Plan {
             entries: entries.collect(),
             shape: plan.shape.clone(),
+            held: plan.held.clone(),
         });
     }
 

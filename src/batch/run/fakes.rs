@@ -103,6 +103,7 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
         name: "ada".into(),
         besides: String::new(),
         is_judged: false,
+        held: None,
         idempotency_key: key.map(str::to_owned),
         authority: Authority::Caller(None),
         context: Context::default(),

@@ -19,7 +19,7 @@ use crate::batch::fleet::{Fleet, Owner, Role};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::origin::ErrorOrigin;
-use crate::gateway::read_body;
+use crate::gateway::{BodyLimits, read_counted};
 use crate::protocol::operation::{Access, Lock, Operation};
 use crate::request::context::RequestContext;
 
@@ -202,7 +202,7 @@ async fn keep(
     let is_batch = operation.is_some_and(|operation| operation.lock() == Lock::Batch);
     let is_read = operation.is_some_and(|operation| operation.access() == Access::Read);
     let limit = if is_batch {
-        sharing.json_body
+        sharing.bodies.json
     } else {
         let longest = request.body().size_hint().upper();
         if longest.is_none_or(|longest| longest > SHORT) {
@@ -211,7 +211,11 @@ async fn keep(
         // At most `SHORT`.
         longest.unwrap_or_default() as usize
     };
-    let body = read_body(take(request.body_mut()), limit).await?;
+    let limits = BodyLimits {
+        json: limit,
+        ..sharing.bodies.clone()
+    };
+    let body = read_counted(request, &limits).await?;
     if is_batch && !request.headers().contains_key(IDEMPOTENCY_KEY) {
         // With a key, the batch is found again at the next owner.
         let key = format!("nsgate-{}", uuid::Uuid::new_v4());

@@ -9,9 +9,10 @@ use nsgate::batch::Batches;
 use nsgate::batch::fleet::{OwnedGuards, Role};
 use nsgate::batch::log::postgres::{Outside, PostgresLog, Stream};
 use nsgate::config::{Limits, LogAddress, PostgresLogConfig};
-use nsgate::gateway::Gateway;
+use nsgate::gateway::{BodyLimits, Gateway};
 use nsgate::layer::recognize::RecognizeLayer;
 use nsgate::layer::share::{PeerClient, ShareLayer, Sharing};
+use nsgate::request::held::HeldBodies;
 use tokio::task::spawn_local;
 use tower::Layer as _;
 use tower::util::BoxCloneSyncService;
@@ -100,7 +101,10 @@ pub async fn start(front: &Arc<Front>, gateway: usize, life: u64) {
         fleet: Arc::clone(&fleet),
         world: Arc::clone(&routed),
         peers: Some(Arc::new(PeerClient::simulated(Arc::new(peers)))),
-        json_body: limits.json_body,
+        bodies: BodyLimits {
+            json: limits.json_body,
+            held: Arc::new(HeldBodies::new(limits.json_bodies, limits.caller_share)),
+        },
     };
     let inner = Gateway::new(Arc::clone(&routed), Arc::clone(&batches), &limits);
     let shared = ShareLayer::new(Some(Arc::new(sharing))).layer(inner);
