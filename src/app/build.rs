@@ -246,6 +246,7 @@ pub(super) fn serving(
     let limits = &config.limits;
     Serving {
         connections: limits.connections,
+        makes_room: false,
         header_timeout: limits.header_timeout,
         // This is longer than the gateway itself keeps a client waiting for a catalog.
         stall_timeout: limits.data_timeout + limits.response_timeout,
@@ -266,6 +267,8 @@ pub(super) fn serving_admin(
 ) -> Serving {
     Serving {
         connections: ADMIN_CONNECTIONS,
+        // Whoever holds connections open must not keep probes and operators out.
+        makes_room: true,
         gauge: None,
         tls_failures: None,
         drain_timeout: ADMIN_DRAIN,

@@ -255,6 +255,11 @@ impl ConnectionState {
             .store(activity.wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// True while a request is being served.
+    pub(in crate::server) fn is_serving(&self) -> bool {
+        self.phase() == Phase::Serving
+    }
+
     fn phase(&self) -> Phase {
         if self.serving.load(Ordering::Relaxed) > 0 {
             Phase::Serving

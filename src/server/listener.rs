@@ -1,9 +1,11 @@
 //! Accepts connections, enforces their number and timeouts, and shuts them down.
 //!
 //! One thread accepts, and hands each connection to the worker that has the fewest. At `limits.connections` nothing is
-//! accepted until one ends: new connections wait in the system's bounded backlog.
+//! accepted until one ends: new connections wait in the system's bounded backlog. Where a listener makes room instead, a
+//! new connection ends the oldest one.
 
 mod accept_errors;
+mod room;
 mod workers;
 
 use std::collections::HashMap;
@@ -60,6 +62,8 @@ pub struct Listener {
 pub struct Serving {
     /// The most connections that are open at a time.
     pub connections: usize,
+    /// True if a new connection beyond that ends the oldest one, of those first that have no request in service.
+    pub makes_room: bool,
     /// The time that a client has to send headers.
     pub header_timeout: Duration,
     /// The time that nothing may move while a request is being served.
@@ -87,6 +91,7 @@ struct Connections<S> {
 }
 
 struct OpenConnection {
+    opened: Instant,
     state: Arc<ConnectionState>,
     watch: IdleTracker,
     worker: usize,
@@ -175,7 +180,7 @@ where
         let mut round = self.rounds();
         let mut errors = AcceptErrors::default();
         loop {
-            let room = self.tasks.len() < self.serving.load().connections;
+            let room = self.has_room();
             tokio::select! {
                 biased;
                 () = &mut stop => {
@@ -228,6 +233,7 @@ where
     }
 
     fn open(&mut self, stream: TcpStream, address: SocketAddr) {
+        self.make_room();
         // Responses are small and written whole: waiting for more bytes would only delay them.
         if stream.set_nodelay(true).is_err() {
             return;
@@ -258,6 +264,7 @@ where
         };
         let task = self.tasks.spawn_on(serve, self.workers.handle(worker));
         let watched = OpenConnection {
+            opened: Instant::now(),
             state,
             watch: IdleTracker::new(Instant::now()),
             worker,

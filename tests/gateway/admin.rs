@@ -6,8 +6,13 @@ use flate2::read::GzDecoder;
 use http::Method;
 use serde_json::json;
 
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::catalog::faults::PATIENCE;
 use crate::client::full;
 use crate::harness::{Setup, World};
+use crate::hostile::frame_bytes::{END_HEADERS, END_STREAM, HEADERS, block, frame, greeting};
 
 #[tokio::test]
 async fn every_page_is_there_and_none_is_on_the_other_address() {
@@ -41,6 +46,46 @@ async fn every_page_is_there_and_none_is_on_the_other_address() {
             .unwrap()
             .starts_with("text/plain")
     );
+}
+
+#[tokio::test]
+async fn nobody_who_holds_connections_keeps_probes_out() {
+    // A slow head has its time, and so has a slow reader.
+    let setup = Setup::two().section("limits: { header_timeout: 1h }");
+    let world = setup.start().await;
+    let mut unread = greeting(&[(4, 0)]);
+    let page = [
+        (":method", &b"GET"[..]),
+        (":scheme", b"http"),
+        (":authority", b"127.0.0.1"),
+        (":path", b"/metrics"),
+    ];
+    unread.extend(frame(
+        HEADERS,
+        END_HEADERS | END_STREAM,
+        1,
+        &block(0, &page),
+    ));
+    let idle = b"GET /live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".to_vec();
+    for (bytes, answered) in [
+        (b"GET /live HTTP/1.1\r\nhost: ".to_vec(), false),
+        (idle, true),
+        (unread, true),
+    ] {
+        let mut held = Vec::new();
+        for _ in 0..64 {
+            let mut stream = TcpStream::connect(world.admin_address()).await.unwrap();
+            stream.write_all(&bytes).await.unwrap();
+            if answered {
+                stream.readable().await.unwrap();
+            }
+            held.push(stream);
+        }
+        let live = async { world.admin().get("/live").await.ok() };
+        let live = tokio::time::timeout(PATIENCE, live).await;
+        live.expect("a probe gets a connection");
+        drop(held);
+    }
 }
 
 #[tokio::test]

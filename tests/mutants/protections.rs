@@ -25,6 +25,7 @@ const BODIES: &[&str] = &["--test", "gateway", "unambiguous::bodies"];
 const LISTS: &[&str] = &["--lib", "protocol::rewrite::request"];
 const LIMITS: &[&str] = &["--test", "gateway", "limits::"];
 const SLOW: &[&str] = &["--test", "gateway", "hostile::slow"];
+const ADMIN: &[&str] = &["--test", "gateway", "admin::"];
 
 pub const PROTECTIONS: &[Bug] = &[
     Bug {
@@ -152,6 +153,13 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "let share = all / 100 * among.share.load(Ordering::Relaxed) as usize;",
         wrong: "let share = all.max(among.share.load(Ordering::Relaxed) as usize);",
         checkers: &[LIMITS],
+    },
+    Bug {
+        name: "connections keep probes out",
+        file: "src/app/build.rs",
+        right: "        makes_room: true,",
+        wrong: "        makes_room: false,",
+        checkers: &[ADMIN],
     },
     Bug {
         name: "one caller closes the last address to all",

@@ -44,6 +44,7 @@ impl Server {
         });
         let serving = Serving {
             connections: limits.connections,
+            makes_room: false,
             header_timeout: limits.header_timeout,
             stall_timeout: PATIENCE,
             drain_timeout,
