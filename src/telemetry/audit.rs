@@ -4,6 +4,7 @@
 //! client. With `telemetry.audit_required`, the line of a change is written before the change is acknowledged
 //! ([`Audit::acknowledge`]), and changes are refused while lines cannot be written.
 
+mod counted;
 mod output;
 mod record;
 mod told;
@@ -11,13 +12,14 @@ mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::writer::Queue;
+use super::writer::{Queue, Record as _};
 use crate::body::End;
 use crate::config::{AuditTarget, LogFormat};
 use crate::error::Error;
@@ -26,6 +28,7 @@ use crate::error::retry_after::RetryAfter;
 use crate::metrics;
 use crate::protocol::operation::Access;
 use crate::request::{CompletionObserver, RequestRecord};
+use counted::{Counted, Omitted, Spared};
 use output::{Health, Output};
 use record::Event;
 pub use record::{AuditRecord, BatchFacts, Who};
@@ -46,6 +49,7 @@ struct Shared {
     health: Arc<Health>,
     metrics: metrics::Audit,
     waiting: Arc<Waiting>,
+    counted: Counted,
     /// The lines about batches that the file had when it was opened.
     told: Told,
 }
@@ -73,6 +77,7 @@ impl Audit {
             health,
             metrics,
             waiting,
+            counted: Counted::default(),
             told,
         })))
     }
@@ -124,6 +129,7 @@ impl Audit {
 
     /// Writes the last lines before the process ends, and reports those that cannot be written.
     pub fn end(&self) {
+        self.tell(self.0.counted.end());
         self.flush();
         let lines = self.0.waiting.lines();
         if lines > 0 {
@@ -137,8 +143,45 @@ impl Audit {
         }
     }
 
-    /// Queues a record, or counts it as lost.
+    /// Queues a record, or counts it as lost. One of many about requests that change nothing is only counted.
     pub fn write(&self, mut record: AuditRecord) {
+        if record.is_spared() {
+            let (who, bytes) = (record.who(), record.bytes());
+            let (spared, over) = self.0.counted.admit(who, bytes, Instant::now());
+            self.tell(over);
+            if let Spared::First(left) = spared {
+                self.tell_after(left);
+            }
+            if spared != Spared::No {
+                if let Some(written) = record.written() {
+                    let _ = written.send(());
+                }
+                return;
+            }
+        }
+        self.queue(record);
+    }
+
+    /// Queues the lines about those that were left out.
+    fn tell(&self, omitted: Vec<Omitted>) {
+        for omitted in omitted {
+            self.queue(AuditRecord::omitted(omitted));
+        }
+    }
+
+    /// Queues them later, because no further request may come. Without a runtime, the end of the process does it.
+    fn tell_after(&self, wait: Duration) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let audit = self.clone();
+        runtime.spawn(async move {
+            sleep(wait).await;
+            audit.tell(audit.0.counted.end());
+        });
+    }
+
+    fn queue(&self, mut record: AuditRecord) {
         let shared = &*self.0;
         let Some(place) = shared.waiting.place(record.is_refusal(), record.bytes()) else {
             shared.queue.lose();

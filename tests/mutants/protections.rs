@@ -1,7 +1,7 @@
 //! The bugs that remove one protection each: of a catalog from a request that it would read in another way, of clients from
 //! an answer that leads them past the gateway, of one tenant's tables from another's batches, and of the gateway from line
-//! ends that two readers take differently, frames without end, a caller that takes all places, and a breaker that closes a
-//! catalog to all.
+//! ends that two readers take differently, frames without end, a caller that takes all places or all memory, keeps others
+//! out of the admin address or fills the disk, and a breaker that closes a catalog to all.
 
 use super::bug::Bug;
 
@@ -26,6 +26,7 @@ const LISTS: &[&str] = &["--lib", "protocol::rewrite::request"];
 const LIMITS: &[&str] = &["--test", "gateway", "limits::"];
 const SLOW: &[&str] = &["--test", "gateway", "hostile::slow"];
 const ADMIN: &[&str] = &["--test", "gateway", "admin::"];
+const AUDIT: &[&str] = &["--test", "gateway", "audit::bounds"];
 
 pub const PROTECTIONS: &[Bug] = &[
     Bug {
@@ -160,6 +161,13 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "        makes_room: true,",
         wrong: "        makes_room: false,",
         checkers: &[ADMIN],
+    },
+    Bug {
+        name: "refusals fill the audit log",
+        file: "src/telemetry/audit/counted.rs",
+        right: "const LINES: u64 = 100;",
+        wrong: "const LINES: u64 = u64::MAX;",
+        checkers: &[AUDIT],
     },
     Bug {
         name: "one caller closes the last address to all",

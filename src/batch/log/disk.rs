@@ -107,7 +107,7 @@ impl DiskLog {
             log.is_new = file.is_new();
             Ok(log)
         };
-        open().map_err(unusable)
+        open().map_err(cause::with_cure).map_err(unusable)
     }
 
     /// Returns a log over an open database, for example over the storage of a test. It does not detect an old copy.

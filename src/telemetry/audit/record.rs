@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde::{Serialize, Serializer};
 use tokio::sync::oneshot;
 
+use super::counted::Omitted;
 use super::waiting::Place;
 use crate::config::LogFormat;
 use crate::config::reload::Report;
@@ -47,6 +48,8 @@ pub(super) enum Event {
     Reload,
     /// Lines that were lost.
     Lost,
+    /// Lines that were counted instead of written.
+    Omitted,
 }
 
 /// The results of what a line is about.
@@ -71,6 +74,8 @@ pub(super) enum Outcome {
     RolledBack,
     /// Lines were lost.
     Lost,
+    /// Lines were counted instead of written.
+    Omitted,
 }
 
 /// A record, which becomes a line on the writer's thread.
@@ -204,9 +209,11 @@ impl AuditRecord {
         let path = name.filter(|_| of_kind(&[Kind::Table, Kind::MaterializedView]));
         let transaction = name.filter(|_| of_kind(&[Kind::Transaction]));
         let namespace = name.filter(|_| of_kind(&[Kind::Namespace]));
-        let most = if is_refusal { NAME } else { usize::MAX };
+        // The batch that a request repeats has a line of its own, with all of its tables.
+        let is_brief = is_refusal || exchange.is_repeat();
+        let most = if is_brief { NAME } else { usize::MAX };
         let who = Who::of(exchange);
-        let tables = Tables::of(exchange, path, is_refusal);
+        let tables = Tables::of(exchange, path, is_brief);
         Some(Self {
             operation: Some(operation.name()),
             omitted_tables: tables.omitted(),
@@ -225,7 +232,7 @@ impl AuditRecord {
             code: exchange.code().map(|code| code.number()),
             reason: exchange.reason().map(Box::from),
             rule: exchange.rule().cloned().map(Box::new),
-            who: if is_refusal { who.brief() } else { who },
+            who: if is_brief { who.brief() } else { who },
             request: Some(exchange.id().into()),
             duration_ms: Some(millis(exchange.age())),
             is_refusal,
@@ -323,6 +330,26 @@ impl AuditRecord {
             lines: Some(lines),
             ..Self::new(Event::Lost, Outcome::Lost)
         }
+    }
+
+    /// Returns the record of lines that were counted instead of written.
+    pub(super) fn omitted(Omitted { who, lines }: Omitted) -> Self {
+        Self {
+            lines: Some(lines),
+            who,
+            is_refusal: true,
+            ..Self::new(Event::Omitted, Outcome::Omitted)
+        }
+    }
+
+    /// The caller.
+    pub(super) fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// True if it is about a request that has changed nothing by itself, so that many of them are only counted.
+    pub(super) fn is_spared(&self) -> bool {
+        self.is_refusal || self.repeated
     }
 
     /// Tells `written` when the line is written.

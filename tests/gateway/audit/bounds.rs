@@ -37,6 +37,51 @@ async fn a_refused_batch_of_a_thousand_long_names_has_a_small_line_that_says_wha
     assert!(longest < 16 << 10, "{longest} bytes");
 }
 
+/// The lines with this value at `key`, and the number that the lines about those left out say.
+fn counted(all: &[Value], key: &str, value: &Value) -> (usize, u64) {
+    let written = all.iter().filter(|line| line[key] == *value).count();
+    let omitted = all.iter().filter(|line| line["event"] == "omitted");
+    (
+        written,
+        omitted.map(|line| line["lines"].as_u64().unwrap()).sum(),
+    )
+}
+
+#[tokio::test]
+async fn requests_that_change_nothing_do_not_fill_the_disk() {
+    const SENT: u64 = 250;
+    for is_repeated in [false, true] {
+        let mut world = world("audit_required: true").await;
+        let batch = pair(&world, 2);
+        let client = if is_repeated {
+            world.client().header("idempotency-key", "again")
+        } else {
+            world.anonymous()
+        };
+        for _ in 0..SENT {
+            let reply = client.post(BATCH, &batch).await;
+            assert_eq!(reply.status, if is_repeated { 200 } else { 401 });
+        }
+        world.terminate();
+        assert_eq!(world.ended().await, Some(0));
+        let all = lines(&world);
+        let omitted = all.iter().find(|line| line["event"] == "omitted").unwrap();
+        if is_repeated {
+            assert_eq!(counted(&all, "repeated", &json!(true)), (100, SENT - 101));
+            assert_eq!(omitted["subject"], all[0]["subject"]);
+            let done = |line: &&Value| line["event"] == "change" && line["repeated"].is_null();
+            assert_eq!(
+                all.iter().filter(done).count(),
+                1,
+                "what was done has its line"
+            );
+        } else {
+            assert_eq!(counted(&all, "event", &json!("refusal")), (100, SENT - 100));
+            assert!(omitted["client"].is_string(), "{omitted}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_catalogs_403_to_a_batch_is_not_the_gateways_own() {
     let world = world("").await;

@@ -1,10 +1,13 @@
 //! A gateway that cannot write its batch log exits, because it could not keep its promises.
 
+use std::process::Command;
+
 use http::Method;
 use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, pair, settled, world};
 use crate::harness::World;
+use crate::running_gateway::program;
 
 /// Makes a batch whose INTENT is so large that the log's file must grow.
 pub fn large(world: &World, version: u64) -> Value {
@@ -52,4 +55,25 @@ async fn a_log_that_cannot_grow_ends_the_gateway() {
     assert_both(&world, &[1, 2], "what was acknowledged").await;
     world.client().post(BATCH, &pair(&world, 3)).await.ok();
     assert_both(&world, &[1, 2, 3], "and on").await;
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_says_what_to_do() {
+    let mut world = world("").await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    world.kill();
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -f 0; exec \"$0\" serve --config gateway.yaml"])
+        .arg(program())
+        .current_dir(world.folder())
+        .env_clear()
+        .output();
+    let limited = limited.unwrap();
+    assert!(!limited.status.success());
+    let said = String::from_utf8(limited.stderr).unwrap();
+    for words in ["batches.redb", "Its disk is full", "make room"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    world.restart().await;
+    assert_both(&world, &[1, 2], "what was acknowledged").await;
 }

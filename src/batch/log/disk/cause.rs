@@ -50,6 +50,18 @@ pub(super) fn damaged(cause: &dyn Display) -> String {
     )
 }
 
+/// Adds what to do to the cause of a log that cannot be opened, if its disk is full.
+pub(super) fn with_cure(cause: String) -> String {
+    // The causes come as texts from several libraries; the numbers are those of EFBIG, ENOSPC and EDQUOT.
+    let is_full = [27, 28, 122].map(|number| format!("(os error {number})"));
+    if !is_full.iter().any(|number| cause.contains(number)) {
+        return cause;
+    }
+    format!(
+        "{cause}. Its disk is full, or has reached a limit, and a start writes a little: make room for some MiB (`df -h`), for example by moving old files of the audit log elsewhere, and start the gateway again. Leave the batch log and the files beside it where they are"
+    )
+}
+
 /// Returns the message of a panic.
 pub(super) fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::brief::{CLAIM, brief_shared};
 use crate::request::RequestRecord;
+use crate::request::caller::Caller;
 use crate::request::change::TableChange;
 use crate::request::peer::Peer;
 
@@ -74,6 +75,23 @@ impl Who {
         let claims = [&self.issuer, &self.subject, &self.certificate];
         let claims = claims.into_iter().flatten().map(|claim| claim.len());
         claims.sum::<usize>() + self.forwarded_for.as_ref().map_or(0, |text| text.len())
+    }
+
+    /// Returns the caller as limits tell callers apart.
+    pub(in crate::telemetry::audit) fn caller(&self) -> Caller<'_> {
+        let issuer = self.issuer.as_deref().unwrap_or_default();
+        match (&self.subject, &self.certificate, self.client) {
+            (Some(subject), _, _) => Caller::of_subject(issuer, subject),
+            (None, Some(holder), _) => Caller::of_subject("", holder),
+            (None, None, Some(client)) => Caller::at(client.ip()),
+            (None, None, None) => Caller::Unknown,
+        }
+    }
+
+    /// The address at the other end of the connection; `None` if it is not known.
+    #[cfg(test)]
+    pub(in crate::telemetry::audit) fn client(&self) -> Option<SocketAddr> {
+        self.client
     }
 
     /// Returns a caller of whom only the connection is known.
