@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use super::credentials::{Credentials, IssuedToken};
 use super::endpoints::Endpoints;
-use super::endpoints::verdict::is_known;
 use super::{Authority, Failure};
 use crate::backend::endpoints::endpoint::{Endpoint, EndpointStatus};
 use crate::backend::rest::attempt::{AttemptOutcome, AttemptTerms, attempt};
@@ -153,7 +152,7 @@ impl Rest {
         join_all(all.map(|endpoint| self.check_one(endpoint))).await;
     }
 
-    /// Checks one address. Any answer of the contract below 500 counts as healthy.
+    /// Checks one address. Any answer below 500 counts as healthy, a redirect too: `health.path` may be a page.
     async fn check_one(&self, endpoint: &Arc<Endpoint>) {
         endpoint.pool.reap();
         let mut request = Request::new(Body::empty());
@@ -186,9 +185,7 @@ impl Rest {
                 // If the answer is whole, its connection goes back to the pool.
                 let home = Arc::clone(endpoint);
                 drop(response.into_body().into_body(home, Instant::now()));
-                if !is_known(status) {
-                    Err(Failure::Strange(status).to_string())
-                } else if status.is_server_error() {
+                if status.is_server_error() {
                     Err(format!("answered {status}"))
                 } else {
                     Ok(())

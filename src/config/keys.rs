@@ -202,14 +202,20 @@ impl Keys<'_, '_> {
             .iter()
             .filter(|(key, _)| !known.contains(&&*key.name))
         {
-            let cure = match nearest(&key.name, known) {
+            // Without a space after the colon, the value is a part of the name, and may be a secret.
+            let (name, value) = match key.name.split_once(':') {
+                Some((name, _)) => (name, true),
+                None => (&*key.name, false),
+            };
+            let cure = match nearest(name, known) {
+                _ if value => "write a space after its colon".to_owned(),
                 Some(name) => format!("did you mean `{name}`?"),
-                None => match super::schema::sections_with(&key.name).as_slice() {
+                None => match super::schema::sections_with(name).as_slice() {
                     [] => format!("the keys here are {}", known.join(", ")),
                     sections => format!("it belongs under {}", sections.join(" or ")),
                 },
             };
-            reader.at(&key.name, key.place, |reader| {
+            reader.at(name, key.place, |reader| {
                 reader.problem(key.place, format!("unknown key; {cure}"));
             });
         }

@@ -58,11 +58,11 @@ fn sections(bytes: &[u8]) -> Result<Vec<Section>, String> {
     Ok(read)
 }
 
-/// Returns the places of a word that follows a dash, of whatever kind.
+/// Returns the places of a word that follows two dashes, or one that is not ASCII. One alone is in names: `FRONT-END`.
 fn marks<'a>(bytes: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let follows_dash = |at: &usize| {
-        let before = at.checked_sub(1).map(|before| bytes[before]);
-        before.is_some_and(|before| before == b'-' || !before.is_ascii())
+        let before = &bytes[..*at];
+        before.ends_with(b"--") || before.last().is_some_and(|before| !before.is_ascii())
     };
     memmem::find_iter(bytes, word).filter(follows_dash)
 }

@@ -265,7 +265,10 @@ fn event_of(exchange: &RequestRecord) -> Option<Event> {
     } else {
         match operation.access() {
             Access::Write => Some(Event::Change),
-            Access::Read => exchange.gives_credentials().then_some(Event::Credentials),
+            Access::Read => {
+                let is_done = exchange.status().is_some_and(|status| status.is_success());
+                (is_done && exchange.gives_credentials()).then_some(Event::Credentials)
+            }
         }
     }
 }

@@ -230,7 +230,7 @@ fn what_stands_beside_a_certificate_or_a_key_is_no_fault() {
         format!("\u{feff}{key}{certificate}"),
         format!("{key}{certificate}").replace('\n', "\r\n"),
         format!(
-            "Bag Attributes\n  friendlyName: gate\nsubject=CN=a\n{certificate}\n# BEGIN of the key\n{key}"
+            "Bag Attributes\n  friendlyName: FRONT-END gate\nsubject=CN=ROOT-BEGIN\n{certificate}\n# BEGIN of the key\n{key}"
         ),
     ] {
         std::fs::write(folder.path().join("file.pem"), &text).unwrap();

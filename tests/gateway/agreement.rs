@@ -17,7 +17,7 @@ async fn a_body_that_disagrees_with_its_route_goes_nowhere() {
         (describe, r#"{"id":["west"]}"#),
         (describe, r#"{"id":[]}"#),
         (describe, r#"{"id":"west$t1"}"#),
-        (describe, r#"{"id":["west$t1"]}"#),
+        (describe, r#"{"id":["west$t2"]}"#),
         (describe, r#"{"id":["west","t1",1]}"#),
         (describe, r#"{"id":["west","t1"],"id":["east","t1"]}"#),
         (describe, r#"{"id":["west","t1"],"x":1,"id":["west","t1"]}"#),

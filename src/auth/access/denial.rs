@@ -89,11 +89,8 @@ impl<'a> Denial<'a> {
     /// 3.1); `None` if the rule needs no scope, or one that cannot be written in a challenge.
     fn challenge(&self) -> Option<HeaderValue> {
         let need = self.shown().map(|rule| rule.need(self.access));
-        let need = match need? {
-            Need::Issued { need, .. } => need,
-            need => need,
-        };
-        let Need::Scope(scope) = need else {
+        // Where the issuer counts, too, a token with a further scope may not help.
+        let Some(Need::Scope(scope)) = need else {
             return None;
         };
         // These are the characters of a scope (RFC 6749, section 3.3).
@@ -142,7 +139,10 @@ fn words(need: &Need) -> String {
         Need::Claim { claim, .. } => {
             format!("needs the claim `{claim}` with a value that the rule accepts")
         }
-        Need::Issued { need, .. } => format!("{}, in a token of another issuer", words(need)),
+        Need::Issued { issuer, need } => match **need {
+            Need::AnyCaller => format!("allows callers of {issuer} only"),
+            _ => format!("{}, in a token of {issuer}", words(need)),
+        },
         Need::AnyCaller => "allows every caller".to_owned(),
         Need::Deny => "allows nobody".to_owned(),
     }

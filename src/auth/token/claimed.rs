@@ -8,11 +8,11 @@ use super::{MAX_BYTES, json};
 use crate::util::unprintable::is_unprintable;
 
 /// The claims by which an operator finds the client that is set up wrongly.
-const NAMED: [&str; 3] = ["iss", "aud", "sub"];
+const NAMED: [&str; 4] = ["iss", "aud", "client_id", "sub"];
 /// The most characters that are shown of each.
 const MOST: usize = 100;
 
-/// Returns the issuer, audience and subject that a token states, as it writes them; `None` if it states none of them.
+/// Returns the issuer, audience, client and subject that a token states, as it writes them; `None` if it states none of them.
 /// Anybody may write anything there.
 pub fn claimed(token: &str) -> Option<String> {
     let payload = token.split('.').nth(1)?;

@@ -54,6 +54,7 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
     }
     if reader.has_no_problem_below("authorization") && reader.has_no_problem_below("mounts") {
         two_names(config, &mounts, reader, rules);
+        kept_from_nobody(config, reader, rules);
     }
 }
 
@@ -85,6 +86,23 @@ fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
     }
 }
 
+/// Warns about mounts that keep the keys of their storage from nobody.
+fn kept_from_nobody(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule]) {
+    let rules = rules.iter().map(|rule| (&*rule.namespace, rule));
+    let rules: Prefixes<'_, &AuthorizationRule> = rules.collect();
+    for (index, mount) in config.mounts.iter().enumerate() {
+        let rule = rules.covering(&mount.namespace).next();
+        if mount.storage_credentials == StorageCredentials::Strip
+            && let Some((_, rule)) = rule
+            && (rule.read == rule.write || rule.write == Access::AnyCaller)
+            && rules.below(&mount.namespace).next().is_none()
+        {
+            let key = format!("mounts[{index}].storage_credentials");
+            reader.warn_at(&key, "keeps the keys of the storage from callers who may not write, and by the rule for it whoever may read may write; write another rule, or leave it out");
+        }
+    }
+}
+
 /// Warns about a permission that any of several issuers may give, whose scopes and claims may mean different things, and
 /// about an issuer that is none.
 fn issued(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule]) {
@@ -112,7 +130,11 @@ fn issued(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule])
 }
 
 fn is_of_certificate(need: &Access) -> bool {
-    matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT)
+    match need {
+        Access::Claim { claim, .. } => claim == TLS_SUBJECT,
+        Access::Issued { need, .. } => is_of_certificate(need),
+        _ => false,
+    }
 }
 
 /// Warns about a table with two names and different rules: a caller that may do something under either name may do it
@@ -137,8 +159,12 @@ fn two_names(
         let second = [&outer.namespace[..], tail].concat();
         let owner = owners.covering(&second).next();
         let reaches = owner.is_some_and(|(namespace, _)| *namespace == outer.namespace);
+        let (first, place) = (inner.namespace.join(", "), second.join(", "));
+        if reaches && inner.storage_credentials != outer.storage_credentials {
+            reader.warn_at(&format!("mounts[{index}].namespace"), format!("what is below [{first}] is below [{place}] too, and only one of the two mounts keeps the keys of its storage; write the same `storage_credentials` for both"));
+        }
         if reaches && said(&rules, &inner.namespace) != said(&rules, &second) {
-            let (first, second) = (inner.namespace.join(", "), second.join(", "));
+            let second = place;
             reader.warn_at(&format!("mounts[{index}].namespace"), format!("what is below [{first}] is below [{second}] too, and the rules for the two differ, so who may do something under either name may do it; write the same rules for both"));
         }
     }

@@ -1,6 +1,8 @@
 //! Checks the body of a request against its route, takes `identity` and `context` out of it, and rewrites its
 //! identifiers.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::field::{Field, Guard, resembled};
@@ -170,6 +172,14 @@ impl<'a> BodyWalk<'a, '_> {
         match agreement(member.value, route, "id")? {
             Agreement::Absent => Ok(()),
             Agreement::Same => self.locate(route, member),
+            // Some clients (DuckDB) send the route's own text as the only name. Catalogs get the names one by one.
+            Agreement::Different if is_joined(member.value, route) => {
+                let there = (self.locate)(route)?;
+                let span = self.document.span(member.value);
+                let names = there.as_ref().unwrap_or(route).joined();
+                self.edits.rename(self.document, span, names);
+                Ok(())
+            }
             Agreement::Different => Err(Error::invalid(format!(
                 "the body's `id` is not the route's, which is {}",
                 spell(route)
@@ -304,6 +314,12 @@ impl<'a> BodyWalk<'a, '_> {
         }
         Ok(())
     }
+}
+
+/// True if an `id` is one name, which is the route's identifier with the default delimiter.
+fn is_joined(raw: &str, route: &Identifier) -> bool {
+    let one = serde_json::from_str::<[Cow<'_, str>; 1]>(raw);
+    !route.is_root() && one.is_ok_and(|[one]| *one == *route.to_string())
 }
 
 /// True if a member is checked: one with a meaning, or one that another server could take for such a member.

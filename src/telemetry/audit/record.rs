@@ -199,6 +199,8 @@ impl AuditRecord {
             _ => Outcome::Refused,
         };
         let is_refusal = match outcome {
+            // It changes nothing, and there may be very many of them.
+            _ if event == Event::Credentials => true,
             Outcome::Denied | Outcome::Refused => true,
             Outcome::Failed | Outcome::Unanswered => !is_tried(exchange),
             _ => false,

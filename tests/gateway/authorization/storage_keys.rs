@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::RULES;
 use crate::audit;
-use crate::client::Client;
+use crate::client::{Client, empty};
 use crate::harness::{Setup, World};
 
 const DESCRIBE: &str = "/v1/table/own%24t1/describe";
@@ -75,6 +75,21 @@ async fn a_read_of_them_is_audited() {
     assert_eq!(given[0]["subject"], "writer");
     assert_eq!(given[0]["operation"], "describe_table");
     assert_eq!(given[0]["tables"][0]["table"], "own$t1");
+}
+
+/// Describes are many, and no change may lack its line for them.
+#[tokio::test]
+async fn reads_of_them_have_a_bound_in_the_audit_log() {
+    let world = world("strip").await;
+    let client = writer(&world);
+    for _ in 0..150 {
+        described(&client).await;
+    }
+    let insert = client.post_rows("/v1/table/own%24t1/insert", empty()).await;
+    assert_eq!(insert.status, 200, "{insert:?}");
+    audit::matching(&world, "event", "change", 1).await;
+    let given = audit::matching(&world, "event", "credentials", 100).await;
+    assert_eq!(given.len(), 100);
 }
 
 #[tokio::test]

@@ -50,6 +50,7 @@ fn has(need: &Need) -> String {
     match need {
         Need::Scope(scope) => format!("it has the scope {scope}"),
         Need::Claim { claim, any_of } => format!("its claim {claim} is {}", any_of.join(" or ")),
+        Need::Issued { issuer, need } if **need == Need::AnyCaller => format!("it is of {issuer}"),
         Need::Issued { issuer, need } => format!("{}, and is of {issuer}", has(need)),
         Need::AnyCaller => "every caller may".to_owned(),
         Need::Deny => String::new(),
@@ -82,7 +83,7 @@ fn denied(
 fn lacks(need: &Need, caller: &Principal) -> String {
     match need {
         Need::Issued { issuer, .. } if **caller.issuer() != **issuer => {
-            format!("the rule is for callers of {issuer} only")
+            format!("the rule is for callers of {issuer} only (`--claim iss={issuer}`)")
         }
         Need::Issued { need, .. } => lacks(need, caller),
         Need::Scope(scope) => format!("it lacks the scope {scope}; a token with this scope could"),

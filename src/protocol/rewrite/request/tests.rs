@@ -42,6 +42,42 @@ fn kept(operation: Operation, body: &str) -> Result<CheckedBody, Error> {
     Ok(checked)
 }
 
+/// DuckDB's extension sends the route's text as the only name.
+#[test]
+fn an_id_that_is_the_routes_own_text_is_taken_apart() {
+    let route = id(&["prod", "s", "t"]);
+    let sent = |route: &Identifier, body: &'static str| {
+        let asked = RequestRoute {
+            operation: Operation::DescribeTable,
+            id: Some(route),
+            index_name: None,
+        };
+        let checked = request(asked, body.into(), |_| Ok(None), |_, _| Ok(true))?;
+        Ok::<_, Error>(String::from_utf8(checked.body.to_vec()).unwrap())
+    };
+    let body = r#"{"id":["prod$s$t"],"version":1}"#;
+    let apart = r#"{"id":["prod","s","t"],"version":1}"#;
+    assert_eq!(sent(&route, body).unwrap(), apart);
+    let there = ask(
+        Operation::DescribeTable,
+        &["lab", "t"],
+        r#"{"id":["lab$t"]}"#,
+    )
+    .unwrap();
+    assert_eq!(&*there.body, br#"{"id":["x","t"]}"#);
+    for other in [
+        r#"{"id":["prod$s"]}"#,
+        r#"{"id":["prod$s$t$"]}"#,
+        r#"{"id":["prod.s.t"]}"#,
+        r#"{"id":["prod$s","t"]}"#,
+        r#"{"id":["prod$s$t","prod$s$t"]}"#,
+    ] {
+        let refused = sent(&route, other).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidInput, "{other}");
+    }
+    assert!(sent(&Identifier::root(), r#"{"id":["$"]}"#).is_err());
+}
+
 #[test]
 fn a_body_that_agrees_and_keeps_its_path_is_not_touched() {
     let operation = Operation::DescribeTable;
@@ -97,7 +133,7 @@ fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
         "{\"id\":[\"lab\"]}",
         "{\"id\":[\"lab\",\"t\",\"u\"]}",
         "{\"id\":[]}",
-        "{\"id\":[\"lab$t\"]}",
+        "{\"id\":[\"lab$u\"]}",
         "{\"id\":\"lab$t\"}",
         "{\"id\":{}}",
         "{\"id\":[\"lab\",1]}",
