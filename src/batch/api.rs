@@ -66,8 +66,11 @@ pub enum Form {
 
 /// The caller of a batch.
 pub struct Caller {
-    /// A name that distinguishes callers.
+    /// A name that distinguishes callers, and never changes between two tries.
     pub name: String,
+    /// A name that distinguishes callers, and that none of them can choose: what one may have of the places and of the log
+    /// counts under it.
+    pub counts_as: String,
     /// The context and headers that distinguish two requests of one caller besides their entries; empty for most.
     pub besides: String,
     /// The `Idempotency-Key` header; `None` if there was none.
@@ -169,7 +172,7 @@ impl Batches {
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
         let entries = tables.len();
-        let permit = self.coordinator.permits.admit(&caller.name, &tables);
+        let permit = self.coordinator.permits.admit(&caller.counts_as, &tables);
         let key = caller.idempotency_key.as_deref();
         let request = RequestKey::new(&caller.name, key, fingerprint);
         let name = || self.coordinator.ids.next();
@@ -191,10 +194,10 @@ impl Batches {
             let settings = self.coordinator.settings();
             let share = (settings.log_share, settings.remember_outcomes);
             let log_share = &self.coordinator.log_share;
-            log_share.take(&caller.name, (bytes, entries), share)?;
-            Ok(permit)
+            let counted = log_share.take(&caller.counts_as, (bytes, entries), share)?;
+            Ok((permit, counted))
         });
-        let permit = match permit {
+        let (permit, counted) = match permit {
             Ok(permit) => permit,
             Err(error) => {
                 self.coordinator.metrics.refused();
@@ -207,7 +210,7 @@ impl Batches {
         let coordinator = Arc::clone(&self.coordinator);
         let audited = AuditedBatch::begun(&coordinator, outcome.id, &caller.origin);
         let (context, of_run) = (self.context_of(caller), Arc::clone(&outcome));
-        let caller = (context, caller.came);
+        let (caller, counts_as) = ((context, caller.came), caller.counts_as.clone());
         // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
             let plan = match plan.await {
@@ -234,6 +237,7 @@ impl Batches {
             run.run(state, effects).await;
         });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
+        let coordinator = Arc::clone(&self.coordinator);
         tokio::spawn(async move {
             tokio::select! {
                 biased;
@@ -241,6 +245,13 @@ impl Batches {
                 // The task panicked before there was a batch. A batch that runs answers before it ends, however it
                 // ends.
                 Err(ended) = run => if ended.is_panic() { finished.give_up() },
+            }
+            let answer = finished.get();
+            if matches!(
+                answer.as_deref(),
+                Some(BatchAnswer::Refused { written: false, .. })
+            ) {
+                coordinator.log_share.give_back(&counts_as, counted);
             }
             outcomes.finish(&key, has_key, &finished).await;
         });

@@ -5,7 +5,7 @@
 //! lets the catalog choose its latest version, holds the table shared. Dropping a namespace holds the namespace
 //! exclusively. Several locks are always taken in the order of their keys, so that no deadlock is possible. A batch
 //! that waits for longer than a moment lets others pass from time to time, during half of its wait: it has begun
-//! nothing. In the other half, reads of its tables that are under way give way to it. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
+//! nothing. Shortly before its wait is over, reads of the table that it waits for are ended, now and then. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
 //! other tables need.
 
 mod hold;
@@ -13,6 +13,7 @@ mod holders;
 mod queues;
 mod table_key;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,12 @@ pub use table_key::{TableHasher, TableKey};
 const STAND: Duration = Duration::from_millis(500);
 /// The time for which it then lets others pass.
 const ASIDE: Duration = Duration::from_millis(500);
+/// The time before the end of a batch's wait from which reads that are under way give way to it.
+const PRESSING: Duration = Duration::from_secs(1);
+/// The time after that in which reads of the table give way to no other batch: one that takes long has its turn, too.
+const PRESSED: Duration = Duration::from_secs(30);
+/// The interval at which a read looks whether it must give way.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The locks of one gateway. Waiters are served in order (tokio's `RwLock` is fair).
 #[derive(Clone, Default)]
@@ -53,15 +60,9 @@ struct State {
     held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
     /// The batches that hold tables.
     holders: DashMap<TableKey, BatchId, TableHasher>,
-    /// The tables for which batches have waited for half of their time, with the number of these.
-    pressed: DashMap<TableKey, usize, TableHasher>,
+    /// The tables whose readers must give way, or had to lately, and since when.
+    pressed: DashMap<TableKey, Instant, TableHasher>,
     queues: Queues,
-}
-
-/// A batch that has waited for its tables for half of its time.
-struct Press<'a> {
-    pressed: &'a DashMap<TableKey, usize, TableHasher>,
-    tables: Vec<TableKey>,
 }
 
 /// The reason why a lock was not taken.
@@ -146,18 +147,15 @@ impl Locks {
     ) -> Result<Hold, LockError> {
         let wanted = of_batch(tables);
         let (begun, mut place, mut waited) = (Instant::now(), None, false);
-        let mut press = None;
         loop {
             let is_patient = begun.elapsed() + STAND + ASIDE <= wait / 2;
-            if presses && !is_patient && waited {
-                press.get_or_insert_with(|| Press::on(&self.shared.pressed, &wanted));
-            }
             let deadline = if is_patient {
                 Instant::now() + STAND
             } else {
                 begun + wait
             };
-            match self.attempt(&wanted, deadline, &mut place).await {
+            let presses = presses && !is_patient;
+            match self.attempt(&wanted, deadline, presses, &mut place).await {
                 Err(LockError::TimedOut) if is_patient => sleep(ASIDE).await,
                 Err(error) => return Err(error),
                 Ok(mut hold) => {
@@ -169,10 +167,22 @@ impl Locks {
         }
     }
 
-    /// Waits until a batch has waited for this table for half of its time. Whoever only reads it gives way then.
-    pub async fn pressed(&self, table: &TableKey) {
-        while !self.shared.pressed.contains_key(table) {
-            sleep(STAND).await;
+    /// Waits until whoever reads this table since `began` must give way to a batch.
+    pub async fn pressed(&self, table: &TableKey, began: Instant) {
+        let pressed = &self.shared.pressed;
+        while pressed.get(table).is_none_or(|since| *since < began) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Lets the readers of a table give way, unless they had to lately.
+    fn press(&self, key: &Key) {
+        if let Key::Table(table) = key {
+            let now = Instant::now();
+            let mut since = self.shared.pressed.entry(table.clone()).or_insert(now);
+            if *since + PRESSED < now {
+                *since = now;
+            }
         }
     }
 
@@ -249,6 +259,9 @@ impl Locks {
         self.shared
             .held
             .retain(|_, lock| Arc::strong_count(lock) > 1);
+        let now = Instant::now();
+        let pressed = &self.shared.pressed;
+        pressed.retain(|_, since| *since + PRESSED >= now);
     }
 
     /// Takes the locks in `wanted`, which must be in the order of the keys.
@@ -283,11 +296,13 @@ impl Locks {
         Ok(hold)
     }
 
-    /// Takes locks for a new batch, which keeps its `place` in the queue if it does not get them by `deadline`.
+    /// Takes locks for a new batch, which keeps its `place` in the queue if it does not get them by `deadline`. If it
+    /// `presses`, readers give way to it before that.
     async fn attempt<'a>(
         &'a self,
         wanted: &'a [(Key, Mode)],
         deadline: Instant,
+        presses: bool,
         place: &mut Option<QueueTicket<'a>>,
     ) -> Result<Hold, LockError> {
         let mut hold = Hold::with_room(self, wanted.len());
@@ -307,7 +322,17 @@ impl Locks {
                             }
                         };
                     }
-                    self.wait_for(key, lock, *mode, deadline).await?
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let mut waiting = pin!(self.wait_for(key, lock, *mode, deadline));
+                    if presses {
+                        let pressing = deadline - PRESSING.min(left / 2);
+                        if let Ok(taken) = timeout_at(pressing, &mut waiting).await {
+                            hold.add(key.clone(), taken?);
+                            continue;
+                        }
+                        self.press(key);
+                    }
+                    waiting.await?
                 }
             };
             hold.add(key.clone(), taken);
@@ -345,31 +370,6 @@ impl Locks {
     fn forget(&self, key: &Key) {
         let held = &self.shared.held;
         held.remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
-    }
-}
-
-impl<'a> Press<'a> {
-    fn on(pressed: &'a DashMap<TableKey, usize, TableHasher>, wanted: &[(Key, Mode)]) -> Self {
-        let tables = wanted.iter().filter_map(|(key, _)| match key {
-            Key::Table(table) => Some(table.clone()),
-            Key::Namespace(_) => None,
-        });
-        let tables: Vec<TableKey> = tables.collect();
-        for table in &tables {
-            *pressed.entry(table.clone()).or_default() += 1;
-        }
-        Self { pressed, tables }
-    }
-}
-
-impl Drop for Press<'_> {
-    fn drop(&mut self) {
-        for table in &self.tables {
-            self.pressed.remove_if_mut(table, |_, batches| {
-                *batches -= 1;
-                *batches == 0
-            });
-        }
     }
 }
 

@@ -83,7 +83,7 @@ impl Default for BatchConfig {
             slot_cooldown: Duration::from_secs(60),
             remember_outcomes: Duration::from_secs(24 * 3600),
             outcome_memory: 64 << 20,
-            log_share: 512 << 20,
+            log_share: 4 << 30,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::protocol::context::Source;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
+use crate::request::caller;
 use crate::request::context::RequestContext;
 use crate::request::origin::Origin;
 use crate::util::budget::pause_among;
@@ -90,6 +91,7 @@ pub(super) fn caller(head: &Parts, world: &RoutingSnapshot) -> Result<Caller, Er
     let learned = RequestContext::of(&head.extensions);
     Ok(Caller {
         name: name(head),
+        counts_as: caller::Caller::among(&head.extensions).to_string(),
         besides: besides(head, world),
         idempotency_key: idempotency_key(&head.headers)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
@@ -152,7 +154,7 @@ fn besides(head: &Parts, world: &RoutingSnapshot) -> String {
 /// Returns a name that distinguishes callers: issuer, subject, and the context that their claims set, such as a tenant. Without a subject, a key is enough, which only its
 /// client knows: a token that was renewed between two tries would make the second one another batch. Without a key it is
 /// the `Authorization` header.
-pub(super) fn name(head: &Parts) -> String {
+fn name(head: &Parts) -> String {
     let known = RequestContext::of(&head.extensions).principal.as_ref();
     let known = known.filter(|principal| !principal.is_anonymous());
     let has_key = head.headers.contains_key(IDEMPOTENCY_KEY);

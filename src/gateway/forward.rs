@@ -85,7 +85,9 @@ where
         held: &shared.bodies.held,
     };
     let changes = change.is_needed();
-    let caller = changes.then(|| KnownCaller::of(request));
+    // The answer to a change is told, whatever is held.
+    let counts = changes && operation.access() == Access::Read;
+    let caller = counts.then(|| KnownCaller::of(request));
     if changes {
         request.headers_mut().insert(ACCEPT_ENCODING, IDENTITY);
     }

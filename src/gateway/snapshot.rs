@@ -18,8 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    RoutingSnapshot, Shared, bulkhead, commit, forward, needed_locks, operation_of, outgoing,
-    request_body,
+    RoutingSnapshot, Shared, bulkhead, forward, needed_locks, operation_of, outgoing, request_body,
 };
 use crate::auth::access::Rights;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest, read_answer};
@@ -31,6 +30,7 @@ use crate::error::facts::ErrorFacts;
 use crate::protocol::context::Context;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::snapshot::{SnapshotTable, parse};
+use crate::request::caller::Caller;
 use crate::request::context::RequestContext;
 use crate::request::origin::Origin;
 
@@ -114,7 +114,7 @@ pub(super) async fn snapshot(
         shared,
         tables: located(shared, &world, &head, tables)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
-        caller: commit::name(&head),
+        caller: Caller::among(&head.extensions).to_string(),
         context: context.unwrap_or_default(),
         origin: Origin::of(&head.extensions),
     };

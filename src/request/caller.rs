@@ -4,9 +4,10 @@
 //! neither, it is the address that the connection comes from; of an IPv6 address the first 64 bits, because a single
 //! host has all addresses that begin with them.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use http::Request;
+use http::{Extensions, Request};
 
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
@@ -54,7 +55,12 @@ impl KnownCaller {
 impl<'r> Caller<'r> {
     /// Returns the caller of a request.
     pub fn of<B>(request: &'r Request<B>) -> Self {
-        let learned = RequestContext::of(request.extensions());
+        Self::among(request.extensions())
+    }
+
+    /// Returns the caller of the request with these extensions.
+    pub fn among(extensions: &'r Extensions) -> Self {
+        let learned = RequestContext::of(extensions);
         Self::known(learned.principal.as_ref(), learned.peer.as_ref())
     }
 
@@ -78,5 +84,16 @@ impl<'r> Caller<'r> {
             IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
             ip @ IpAddr::V4(_) => ip,
         })
+    }
+}
+
+/// Writes a text that distinguishes callers.
+impl fmt::Display for Caller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subject { issuer, subject } => write!(f, "{issuer}\0{subject}"),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Unknown => Ok(()),
+        }
     }
 }

@@ -99,25 +99,31 @@ impl HeldBody {
         let all = among.all.load(Ordering::Relaxed);
         let share = all / 100 * among.share.load(Ordering::Relaxed) as usize;
         let own = self.bytes.load(Ordering::Relaxed);
+        let (before, after) = (counted(own), counted(own + bytes));
         for (of, most, full) in [
             (&among.slots[self.slot], share, NoRoom::Share),
             (&among.taken, all, NoRoom::All),
         ] {
-            let before = of.load(Ordering::Relaxed);
-            if before > own && before.saturating_add(bytes) > most {
+            let taken = of.load(Ordering::Relaxed);
+            if after > before && taken > before && taken.saturating_add(after - before) > most {
                 return Err(full);
             }
         }
-        among.slots[self.slot].fetch_add(bytes, Ordering::Relaxed);
-        among.taken.fetch_add(bytes, Ordering::Relaxed);
+        among.slots[self.slot].fetch_add(after - before, Ordering::Relaxed);
+        among.taken.fetch_add(after - before, Ordering::Relaxed);
         self.bytes.store(own + bytes, Ordering::Relaxed);
         Ok(())
     }
 }
 
+/// Returns the part of a body's bytes that counts: what is beyond [`SHORT`].
+fn counted(bytes: usize) -> usize {
+    bytes.saturating_sub(SHORT as usize)
+}
+
 impl Drop for HeldBody {
     fn drop(&mut self) {
-        let bytes = *self.bytes.get_mut();
+        let bytes = counted(*self.bytes.get_mut());
         self.among.slots[self.slot].fetch_sub(bytes, Ordering::Relaxed);
         self.among.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -162,10 +168,18 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
 
+    /// A body whose bytes that do not count have come.
+    fn begun(all: &Arc<HeldBodies>, name: &str) -> HeldBody {
+        let body = all.hold(&Caller::of_subject("i", name));
+        body.grow(1).unwrap();
+        body.grow(SHORT as usize - 1).unwrap();
+        body
+    }
+
     #[test]
     fn one_caller_leaves_memory_to_others_and_all_is_given_back() {
         let all = Arc::new(HeldBodies::new(1000, 75));
-        let of = |name| all.hold(&Caller::of_subject("i", name));
+        let of = |name| begun(&all, name);
         let mut held: Vec<_> = (0..3).map(|_| of("one")).collect();
         for body in &held {
             body.grow(200).unwrap();
@@ -190,11 +204,10 @@ mod tests {
     #[test]
     fn a_body_that_is_alone_may_be_as_long_as_a_body_may_be() {
         let all = Arc::new(HeldBodies::new(100, 75));
-        let of = |name| all.hold(&Caller::of_subject("i", name));
-        let one = of("one");
+        let one = begun(&all, "one");
         one.grow(90).unwrap();
         one.grow(90).unwrap();
-        let other = of("other");
+        let other = begun(&all, "other");
         assert_eq!(other.grow(1), Err(NoRoom::All));
     }
 }

@@ -312,8 +312,8 @@ pub const PROTECTIONS: &[Bug] = &[
     Bug {
         name: "a slow read keeps a batch waiting",
         file: "src/batch/locks.rs",
-        right: "            if presses && !is_patient && waited {",
-        wrong: "            if presses && is_patient && !waited {",
+        right: "            let presses = presses && !is_patient;",
+        wrong: "            let presses = presses && is_patient;",
         checkers: &[SLOW_READS],
     },
     Bug {

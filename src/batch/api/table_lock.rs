@@ -36,10 +36,8 @@ impl Batches {
 
     /// Waits until a reader that has locked this table must give way to a batch; returns the answer to the reader.
     pub async fn gives_way(&self, table: &TableKey) -> Error {
-        self.coordinator.locks.pressed(table).await;
-        busy(
-            "a batch has waited for the table since this read began, so the read was ended; retry later",
-        )
+        self.coordinator.locks.pressed(table, Instant::now()).await;
+        busy("a batch has waited long for the table, so this read was ended; retry later")
     }
 
     /// Locks a table shared for a change whose version the catalog chooses. Fails with 503 while a request that a

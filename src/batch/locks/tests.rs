@@ -271,3 +271,37 @@ async fn tables_of_one_name_are_locked_apart_and_found_together() {
     assert_eq!(found, [acme, globex]);
     assert!(locks.namesakes(&key(&["ns", "u"])).is_empty());
 }
+
+/// A long read loses once, and then has its turn; what a batch does not wait for is no matter of its.
+#[tokio::test(start_paused = true)]
+async fn readers_give_way_to_a_batch_before_its_time_is_over_and_once_in_a_while() {
+    const WAIT: Duration = Duration::from_secs(10);
+    let locks = Locks::default();
+    let (t, u) = (key(&["t"]), key(&["u"]));
+    let (began, ended) = (Instant::now(), Instant::now() + WAIT);
+    let read = locks.shared(t.clone(), SHORT).await.unwrap();
+    let reading = async {
+        locks.pressed(&t, began).await;
+        let late = ended.saturating_duration_since(Instant::now());
+        assert!(!late.is_zero() && late <= PRESSING, "{late:?}");
+        drop(read);
+    };
+    let both = [t.clone(), u.clone()];
+    let (batch, ()) = tokio::join!(locks.for_batch(both, WAIT), reading);
+    drop(batch.unwrap());
+    let other = timeout_at(Instant::now() + LONG, locks.pressed(&u, began));
+    assert!(other.await.is_err(), "no batch had to wait for it");
+    for is_ended in [true, false] {
+        let began = Instant::now();
+        let read = locks.shared(t.clone(), SHORT).await.unwrap();
+        let batch = locks.for_batch([t.clone()], WAIT);
+        let (batch, pressed) =
+            tokio::join!(batch, timeout_at(began + WAIT, locks.pressed(&t, began)));
+        assert_eq!(batch.err(), Some(LockError::TimedOut));
+        assert_eq!(pressed.is_ok(), is_ended);
+        drop(read);
+    }
+    tokio::time::advance(PRESSED).await;
+    locks.sweep();
+    assert!(locks.shared.pressed.is_empty(), "nothing is left behind");
+}

@@ -3,8 +3,8 @@
 //!
 //! An undecided batch has a place among the running batches. If it must wait for a locked table, it moves for good into
 //! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve. One
-//! caller has at most half of the waiting room, and of the unfinished batches of a catalog: what it has begun and cannot
-//! end keeps nobody else out.
+//! caller has at most half of the running batches, of the waiting room, and of the unfinished batches of a catalog: what it
+//! has begun and does not end keeps nobody else out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,8 @@ const OPEN: usize = 16_384;
 /// The largest number of entries of such batches, each some 500 bytes: 200 MB for a catalog that no longer does its
 /// removals.
 const OPEN_ENTRIES: usize = 400_000;
-/// The part of the waiting room, and of the unfinished batches of one catalog, that one caller may have: one half.
+/// The part of the running batches, of the waiting room, and of the unfinished batches of one catalog, that one caller may
+/// have: one half.
 const SHARE: usize = 2;
 
 /// The places of all batches.
@@ -35,8 +36,6 @@ pub(in crate::batch) struct Permits {
     running: PermitPool,
     waiting: PermitPool,
     open: Mutex<HashMap<Arc<str>, Load>>,
-    /// The batches in the waiting room, by caller.
-    waiters: Mutex<HashMap<Arc<str>, Count>>,
 }
 
 /// The admission of one batch.
@@ -61,6 +60,8 @@ pub(in crate::batch) struct Place {
 pub(in crate::batch) enum NoRoom {
     /// Too many batches are running.
     Running,
+    /// Too many batches of this caller are running.
+    RunningShare,
     /// Too many batches of this catalog are unfinished.
     Open(Arc<str>),
     /// Too many batches of this caller at this catalog are unfinished.
@@ -70,20 +71,26 @@ pub(in crate::batch) enum NoRoom {
 struct PermitPool {
     batches: Arc<Semaphore>,
     entries: Arc<Semaphore>,
-    /// The size of the semaphore. A batch with more entries takes all of it.
-    most: u32,
+    /// The sizes of the semaphores. A batch with more entries takes all of the second.
+    most: Count,
+    /// The places that each caller has.
+    callers: Arc<Callers>,
 }
+
+/// A number of batches and entries for each caller.
+type Callers = Mutex<HashMap<Arc<str>, Count>>;
 
 struct PooledPermit {
     _batch: OwnedSemaphorePermit,
     _entries: OwnedSemaphorePermit,
-    /// The caller's place in the waiting room; `None` for a place among those that run.
-    waits: Option<WaiterShare>,
+    _share: CallerShare,
+    /// True for a place in the waiting room.
+    waits: bool,
 }
 
-/// One of the places in the waiting room that a caller has.
-struct WaiterShare {
-    permits: Arc<Permits>,
+/// One of the places that a caller has.
+struct CallerShare {
+    callers: Arc<Callers>,
     caller: Arc<str>,
     entries: usize,
 }
@@ -108,7 +115,6 @@ impl Default for Permits {
             running: PermitPool::new(RUNNING, ENTRIES),
             waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM),
             open: Mutex::default(),
-            waiters: Mutex::default(),
         }
     }
 }
@@ -121,9 +127,9 @@ impl Permits {
         tables: &[TableKey],
     ) -> Result<Permit, NoRoom> {
         let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
-        let place = self.running.take(entries).ok_or(NoRoom::Running)?;
-        let open = by_catalog(tables.iter().map(|table| &table.backend));
         let caller = Arc::from(caller);
+        let place = self.running.take(&caller, entries)?;
+        let open = by_catalog(tables.iter().map(|table| &table.backend));
         self.count(&caller, &open, true)?;
         Ok(self.permit(caller, entries, Some(place), open))
     }
@@ -191,29 +197,6 @@ impl Permits {
         Ok(())
     }
 
-    /// Counts one more batch of a caller in the waiting room; `None` if it has its share already.
-    fn share(self: &Arc<Self>, caller: &Arc<str>, entries: usize) -> Option<WaiterShare> {
-        let most = Count {
-            batches: RUNNING / ROOM,
-            entries: ENTRIES / ROOM,
-        };
-        let mut waiters = self.waiters();
-        let own = waiters.get(caller).copied().unwrap_or_default();
-        if !own.has_room(entries, most.share()) {
-            return None;
-        }
-        waiters.entry(Arc::clone(caller)).or_default().add(entries);
-        Some(WaiterShare {
-            permits: Arc::clone(self),
-            caller: Arc::clone(caller),
-            entries,
-        })
-    }
-
-    fn waiters(&self) -> MutexGuard<'_, HashMap<Arc<str>, Count>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn loads(&self) -> MutexGuard<'_, HashMap<Arc<str>, Load>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -236,18 +219,14 @@ impl Place {
     /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
     pub(in crate::batch) fn wait(&self) -> bool {
         let mut taken = self.taken();
-        let Some(place) = taken.as_mut().filter(|place| place.waits.is_none()) else {
+        let Some(place) = taken.as_mut().filter(|place| !place.waits) else {
             return true;
         };
-        let entries = usize::try_from(self.entries).unwrap_or(usize::MAX);
-        let Some(share) = self.permits.share(&self.caller, entries) else {
-            return false;
-        };
-        let Some(waiting) = self.permits.waiting.take(self.entries) else {
+        let Ok(waiting) = self.permits.waiting.take(&self.caller, self.entries) else {
             return false;
         };
         *place = PooledPermit {
-            waits: Some(share),
+            waits: true,
             ..waiting
         };
         true
@@ -258,9 +237,9 @@ impl Place {
     }
 }
 
-impl Drop for WaiterShare {
+impl Drop for CallerShare {
     fn drop(&mut self) {
-        uncount(&mut self.permits.waiters(), &self.caller, self.entries);
+        uncount(&mut locked(&self.callers), &self.caller, self.entries);
     }
 }
 
@@ -284,6 +263,9 @@ impl NoRoom {
     pub(in crate::batch) fn into_error(self) -> Error {
         let error = match self {
             Self::Running => busy("too many batches are running; retry later"),
+            Self::RunningShare => {
+                busy("too many batches of this caller are running; retry when some have finished")
+            }
             Self::Share(backend) => busy(&format!(
                 "too many batches of this caller at backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
             )),
@@ -300,20 +282,45 @@ impl PermitPool {
         Self {
             batches: Arc::new(Semaphore::new(batches)),
             entries: Arc::new(Semaphore::new(entries)),
-            most: u32::try_from(entries).unwrap_or(u32::MAX),
+            most: Count { batches, entries },
+            callers: Arc::default(),
         }
     }
 
-    fn take(&self, entries: u32) -> Option<PooledPermit> {
-        let entries = entries.min(self.most);
-        Some(PooledPermit {
-            waits: None,
-            _batch: Arc::clone(&self.batches).try_acquire_owned().ok()?,
-            _entries: Arc::clone(&self.entries)
-                .try_acquire_many_owned(entries)
-                .ok()?,
+    fn take(&self, caller: &Arc<str>, entries: u32) -> Result<PooledPermit, NoRoom> {
+        let most = u32::try_from(self.most.entries).unwrap_or(u32::MAX);
+        let entries = entries.min(most);
+        let batch = Arc::clone(&self.batches).try_acquire_owned();
+        let all = Arc::clone(&self.entries).try_acquire_many_owned(entries);
+        let (Ok(batch), Ok(all)) = (batch, all) else {
+            return Err(NoRoom::Running);
+        };
+        Ok(PooledPermit {
+            waits: false,
+            _share: self.share(caller, entries as usize)?,
+            _batch: batch,
+            _entries: all,
         })
     }
+
+    /// Counts one more batch of a caller, unless it has its share already.
+    fn share(&self, caller: &Arc<str>, entries: usize) -> Result<CallerShare, NoRoom> {
+        let mut callers = locked(&self.callers);
+        let own = callers.get(caller).copied().unwrap_or_default();
+        if !own.has_room(entries, self.most.share()) {
+            return Err(NoRoom::RunningShare);
+        }
+        callers.entry(Arc::clone(caller)).or_default().add(entries);
+        Ok(CallerShare {
+            callers: Arc::clone(&self.callers),
+            caller: Arc::clone(caller),
+            entries,
+        })
+    }
+}
+
+fn locked(callers: &Callers) -> MutexGuard<'_, HashMap<Arc<str>, Count>> {
+    callers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Count {
@@ -400,9 +407,12 @@ mod tests {
         );
         let north = tables(&["north"]);
         let running: Vec<_> = (0..RUNNING)
-            .map(|_| permits.admit("ann", &north).unwrap())
+            .map(|number| {
+                let caller = ["ann", "bob"][number % 2];
+                permits.admit(caller, &north).unwrap()
+            })
             .collect();
-        assert_eq!(permits.admit("ann", &north).map(drop), Err(NoRoom::Running));
+        assert_eq!(permits.admit("eve", &north).map(drop), Err(NoRoom::Running));
         drop(running);
         open.pop();
         permits.admit("bob", &west).map(drop).unwrap();
@@ -441,15 +451,19 @@ mod tests {
             assert_eq!(waiting.len() - before, 12, "{caller}");
         }
         assert!(waiting[0].place().wait(), "it has its place there");
-        let running: Vec<_> = (0..100)
-            .map(|_| permits.admit("eve", &batch).unwrap())
-            .collect();
-        assert_eq!(permits.admit("eve", &batch).map(drop), Err(NoRoom::Running));
+        let mut running = Vec::new();
+        for caller in ["eve", "dan"] {
+            running.extend((0..50).map(|_| permits.admit(caller, &batch).unwrap()));
+            let full = permits.admit(caller, &batch).map(drop).unwrap_err();
+            assert!(matches!(full, NoRoom::RunningShare | NoRoom::Running));
+        }
+        assert_eq!(permits.admit("ann", &batch).map(drop), Err(NoRoom::Running));
         drop(running);
         waiting[0].decided();
         assert!(permits.admit("ann", &batch).unwrap().place().wait());
         drop(waiting);
-        assert!(permits.waiters().is_empty(), "nothing is left behind");
+        let left = [&permits.waiting, &permits.running].map(|pool| locked(&pool.callers).len());
+        assert_eq!(left, [0, 0], "nothing is left behind");
     }
 
     #[test]

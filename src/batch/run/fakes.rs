@@ -101,6 +101,7 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
     Caller {
         came: Instant::now(),
         name: "ada".into(),
+        counts_as: "ada".into(),
         besides: String::new(),
         is_judged: false,
         held: None,

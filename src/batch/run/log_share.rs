@@ -39,6 +39,8 @@ impl Written {
 impl LogShare {
     /// Counts a batch of `entries` changes, for which its client has sent so many bytes.
     ///
+    /// Returns the bytes that are counted.
+    ///
     /// # Errors
     /// 503: the log keeps as much of the caller as its `share` already.
     pub(in crate::batch) fn take(
@@ -46,16 +48,17 @@ impl LogShare {
         caller: &str,
         (bytes, entries): (usize, usize),
         (share, remember): (usize, Duration),
-    ) -> Result<(), Error> {
+    ) -> Result<f64, Error> {
         if remember.is_zero() {
-            return Ok(());
+            return Ok(0.0);
         }
         let now = Instant::now();
         let mut all = self.written();
         let before = all
             .get(caller)
             .map_or(0.0, |it| it.by(now, share, remember));
-        let bytes = before + (bytes + BESIDES * (1 + entries)) as f64;
+        let counted = (bytes + BESIDES * (1 + entries)) as f64;
+        let bytes = before + counted;
         // A first batch may have any size.
         if before > 0.0 && bytes > share as f64 {
             drop(all);
@@ -68,7 +71,14 @@ impl LogShare {
         } else if all.len() < CALLERS {
             all.insert(caller.to_owned(), written);
         }
-        Ok(())
+        Ok(counted)
+    }
+
+    /// Gives back what was counted of a batch of which nothing was written.
+    pub(in crate::batch) fn give_back(&self, caller: &str, counted: f64) {
+        if let Some(written) = self.written().get_mut(caller) {
+            written.bytes = (written.bytes - counted).max(0.0);
+        }
     }
 
     /// Forgets the callers of whom the log keeps nothing any more.
@@ -111,7 +121,11 @@ mod tests {
         }
         let full = log.take("ann", quarter, SHARE).unwrap_err();
         assert_eq!(full.status(), 503);
-        log.take("bob", quarter, SHARE).unwrap();
+        let counted = log.take("bob", quarter, SHARE).unwrap();
+        for _ in 0..9 {
+            log.give_back("bob", counted);
+            log.take("bob", quarter, SHARE).unwrap();
+        }
         tokio::time::advance(DAY / 4 + Duration::from_secs(1)).await;
         log.take("ann", quarter, SHARE).unwrap();
         assert!(log.take("ann", quarter, SHARE).is_err());
