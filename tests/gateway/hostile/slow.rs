@@ -107,6 +107,20 @@ async fn those_who_show_no_token_take_no_place_of_those_who_do() {
     };
     tokio::time::timeout(PATIENCE, all).await.unwrap();
     world.client().post(EXISTS, &json!({})).await.ok();
+    // Those of a known caller are refused without their bodies, too, and keep no place until they come.
+    let bearer = format!("Bearer {}", crate::token::token(&json!({})));
+    let known = [bodies[0], ("authorization", bearer.as_bytes())];
+    let mut stream = TcpStream::connect(world.address()).await.unwrap();
+    let bytes = hundred("/v1/table/nowhere%24t/exists", &[], END_HEADERS, &known);
+    stream.write_all(&bytes).await.unwrap();
+    open.push(stream);
+    let all = async {
+        while answered(&world, "404").await < 200.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all).await.unwrap();
+    world.client().post(EXISTS, &json!({})).await.ok();
     // These do not read their answers.
     let stream = TcpStream::connect(world.address()).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
