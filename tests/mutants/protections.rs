@@ -24,7 +24,6 @@ const BODIES: &[&str] = &["--test", "gateway", "unambiguous::bodies"];
 
 const LISTS: &[&str] = &["--lib", "protocol::rewrite::request"];
 const LIMITS: &[&str] = &["--test", "gateway", "limits::"];
-const SLOW: &[&str] = &["--test", "gateway", "hostile::slow"];
 const ADMIN: &[&str] = &["--test", "gateway", "admin::"];
 const AUDIT: &[&str] = &["--test", "gateway", "audit::bounds"];
 
@@ -140,13 +139,6 @@ pub const PROTECTIONS: &[Bug] = &[
         right: "const MOST_PARAMETERS: usize = 128;",
         wrong: "const MOST_PARAMETERS: usize = usize::MAX;",
         checkers: &[LIMITS],
-    },
-    Bug {
-        name: "a refused request keeps its place until its body has come",
-        file: "src/server/service.rs",
-        right: "                if this.patience.is_none()\n",
-        wrong: "                if this.patience.is_some()\n",
-        checkers: &[SLOW],
     },
     Bug {
         name: "one caller may have all memory of bodies",
