@@ -305,7 +305,7 @@ pub const PROTECTIONS: &[Bug] = &[
         name: "a slow read keeps a batch waiting",
         file: "src/batch/locks.rs",
         right: "            let presses = presses && !is_patient;",
-        wrong: "            let presses = presses && is_patient;",
+        wrong: "            let presses = presses && wait.is_zero();",
         checkers: &[SLOW_READS],
     },
     Bug {
