@@ -43,7 +43,7 @@ pub struct Rules {
     credentials: Prefixes<MountCredentials>,
 }
 
-/// Who gets the keys of the storage below a mount.
+/// The choice of a mount about the keys of its storage.
 #[derive(Clone, Debug)]
 struct MountCredentials {
     namespace: Identifier,

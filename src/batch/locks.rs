@@ -5,11 +5,12 @@
 //! lets the catalog choose its latest version, holds the table shared. Dropping a namespace holds the namespace
 //! exclusively. Several locks are always taken in the order of their keys, so that no deadlock is possible. A batch
 //! that waits for longer than a moment lets others pass from time to time, during half of its wait: it has begun
-//! nothing. Shortly before its wait is over, reads of the table that it waits for are ended, now and then. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
-//! other tables need.
+//! nothing. Shortly before its wait is over, reads of the table that it waits for are ended, now and then (`pressed`). The
+//! number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for other tables need.
 
 mod hold;
 mod holders;
+mod pressed;
 mod queues;
 mod table_key;
 
@@ -27,6 +28,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 pub use hold::Hold;
 use hold::LockGuard;
+use pressed::PressedTables;
 pub use queues::Free;
 use queues::{Queue, QueueTicket, Queues};
 pub use table_key::{TableHasher, TableKey};
@@ -38,10 +40,6 @@ const STAND: Duration = Duration::from_millis(500);
 const ASIDE: Duration = Duration::from_millis(500);
 /// The time before the end of a batch's wait from which reads that are under way give way to it.
 const PRESSING: Duration = Duration::from_secs(1);
-/// The time after that in which reads of the table give way to no other batch: one that takes long has its turn, too.
-const PRESSED: Duration = Duration::from_secs(30);
-/// The interval at which a read looks whether it must give way.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// The locks of one gateway. Waiters are served in order (tokio's `RwLock` is fair).
 #[derive(Clone, Default)]
@@ -60,8 +58,7 @@ struct State {
     held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
     /// The batches that hold tables.
     holders: DashMap<TableKey, BatchId, TableHasher>,
-    /// The tables whose readers must give way, or had to lately, and since when.
-    pressed: DashMap<TableKey, Instant, TableHasher>,
+    pressed: PressedTables,
     queues: Queues,
 }
 
@@ -169,21 +166,7 @@ impl Locks {
 
     /// Waits until whoever reads this table since `began` must give way to a batch.
     pub async fn pressed(&self, table: &TableKey, began: Instant) {
-        let pressed = &self.shared.pressed;
-        while pressed.get(table).is_none_or(|since| *since < began) {
-            sleep(LOOK).await;
-        }
-    }
-
-    /// Lets the readers of a table give way, unless they had to lately.
-    fn press(&self, key: &Key) {
-        if let Key::Table(table) = key {
-            let now = Instant::now();
-            let mut since = self.shared.pressed.entry(table.clone()).or_insert(now);
-            if *since + PRESSED < now {
-                *since = now;
-            }
-        }
+        self.shared.pressed.wait(table, began).await;
     }
 
     /// Holds tables exclusively again, for a batch that has work left on them. It is not limited by the number of
@@ -259,9 +242,7 @@ impl Locks {
         self.shared
             .held
             .retain(|_, lock| Arc::strong_count(lock) > 1);
-        let now = Instant::now();
-        let pressed = &self.shared.pressed;
-        pressed.retain(|_, since| *since + PRESSED >= now);
+        self.shared.pressed.sweep();
     }
 
     /// Takes the locks in `wanted`, which must be in the order of the keys.
@@ -330,7 +311,9 @@ impl Locks {
                             hold.add(key.clone(), taken?);
                             continue;
                         }
-                        self.press(key);
+                        if let Key::Table(table) = key {
+                            self.shared.pressed.press(table);
+                        }
                     }
                     waiting.await?
                 }

@@ -13,17 +13,17 @@ pub struct Mount {
     pub backend: String,
     /// The prefix as the catalog spells it; equal to `namespace` unless configured.
     pub backend_namespace: Vec<String>,
-    /// Who gets the keys of the tables' storage.
+    /// The callers who get the keys of the tables' storage.
     pub storage_credentials: StorageCredentials,
 }
 
 /// `storage_credentials` of a mount: what becomes of the `storage_options` in a catalog's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StorageCredentials {
-    /// Everybody who may read a table gets them.
+    /// Those get them who may read the table.
     #[default]
     Pass,
-    /// Who may not write a table does not get them.
+    /// Those get them who may write the table.
     Strip,
 }
 
@@ -74,7 +74,7 @@ pub enum Access {
     Issued {
         /// The token's `iss`.
         issuer: String,
-        /// What the token must have besides; never [`Deny`](Self::Deny), and not `Issued` again.
+        /// The permission that the token must have besides; never [`Deny`](Self::Deny), and not `Issued` again.
         need: Box<Self>,
     },
     /// Every caller has permission, also without a token where `auth.anonymous` lets callers in.

@@ -301,7 +301,7 @@ async fn readers_give_way_to_a_batch_before_its_time_is_over_and_once_in_a_while
         assert_eq!(pressed.is_ok(), is_ended);
         drop(read);
     }
-    tokio::time::advance(PRESSED).await;
+    tokio::time::advance(pressed::PRESSED).await;
     locks.sweep();
     assert!(locks.shared.pressed.is_empty(), "nothing is left behind");
 }

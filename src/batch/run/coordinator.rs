@@ -52,7 +52,7 @@ pub struct Coordinator {
     pub(in crate::batch) sharing: Option<Sharing>,
     /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
-    /// What the log keeps of each caller.
+    /// The part of the log that each caller has.
     pub(in crate::batch) log_share: LogShare,
     /// True for each backend, by name, whose catalog has an atomic batch-create; no entry if that is not known.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,

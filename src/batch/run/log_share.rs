@@ -17,7 +17,7 @@ const BESIDES: usize = 512;
 /// The most callers that are counted: about 10 MB. Further ones are not.
 const CALLERS: usize = 1 << 16;
 
-/// What each caller has written lately.
+/// The bytes that each caller has written lately.
 #[derive(Default)]
 pub(in crate::batch) struct LogShare(Mutex<HashMap<String, Written>>);
 

@@ -64,7 +64,7 @@ async fn who_may_only_read_a_table_does_not_get_them() {
     assert_eq!(reply.outcome(), (502, Some(17)), "{reply:?}");
 }
 
-/// Who gets them is in the audit log.
+/// The audit log names those who get them.
 #[tokio::test]
 async fn a_read_of_them_is_audited() {
     let world = world("strip").await;

@@ -29,6 +29,34 @@ pub async fn fill_the_disk(world: &mut World) {
     world.restart_with_small_files(kib).await;
 }
 
+/// What was refused before it was written takes nothing of the share.
+#[tokio::test]
+async fn one_caller_has_its_share_of_the_log_and_leaves_the_rest_to_others() {
+    let world = world("log_share: 1MiB").await;
+    let client = world.client();
+    let conflict = client.post(BATCH, &large(&world, 9)).await;
+    assert_eq!(conflict.status, 409, "{conflict:?}");
+    client.post(BATCH, &pair(&world, 2)).await.ok();
+    // Another one may be larger than the share: it is this caller's first.
+    let other = world.client_with(&json!({"sub": "other"}));
+    let undone = other.post(BATCH, &large(&world, 3)).await;
+    assert!([400, 404].contains(&undone.status), "{undone:?}");
+    let refused = other.post(BATCH, &pair(&world, 3)).await;
+    assert_eq!(refused.outcome(), (503, Some(17)), "{refused:?}");
+    assert!(refused.words().contains("`batch.log_share`"), "{refused:?}");
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    // The tables of the large one are being undone.
+    let mut store = world.catalog("east").store();
+    store.seed(&["east", "free"], 1);
+    store.stage("free-2", "free 2");
+    drop(store);
+    let free = json!({"entries": [
+        {"id": ["east", "free"], "version": 2, "manifest_path": "free-2", "manifest_size": 6},
+    ]});
+    assert_eq!(other.post(BATCH, &free).await.status, 503);
+    client.post(BATCH, &free).await.ok();
+}
+
 #[tokio::test]
 async fn a_log_that_cannot_grow_ends_the_gateway() {
     let mut world = world("").await;

@@ -57,7 +57,7 @@ pub(crate) enum Problem {
         "the admin token has characters that no header may carry; is the whole file in it, with its line break?"
     )]
     Token,
-    /// Nobody is named as the one who decides.
+    /// No name of the person who decides.
     #[error(
         "who decides? The batch log keeps it, and neither $USER nor $LOGNAME is set: give --who NAME"
     )]
