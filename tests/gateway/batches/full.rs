@@ -46,10 +46,9 @@ async fn one_caller_has_its_share_of_the_log_and_leaves_the_rest_to_others() {
     assert!(refused.words().contains("`batch.log_share`"), "{refused:?}");
     assert!(refused.header("retry-after").is_some(), "{refused:?}");
     // The tables of the large one are being undone.
-    let mut store = world.catalog("east").store();
-    store.seed(&["east", "free"], 1);
-    store.stage("free-2", "free 2");
-    drop(store);
+    let east = world.catalog("east");
+    east.store().seed(&["east", "free"], 1);
+    east.store().stage("free-2", "free 2");
     let free = json!({"entries": [
         {"id": ["east", "free"], "version": 2, "manifest_path": "free-2", "manifest_size": 6},
     ]});
